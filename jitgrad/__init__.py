@@ -1,0 +1,115 @@
+"""jitgrad: tensors with PyTorch's autograd semantics on kernels compiled by Numba.
+
+>>> import jitgrad as jg
+>>> x = jg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4., 6.])
+"""
+
+from __future__ import annotations
+
+from . import autograd as autograd
+from .autograd.grad_mode import enable_grad, no_grad, set_grad_enabled
+from .dispatch import methods as _methods  # noqa: F401  (gives Tensor its methods)
+from .dispatch.arithmetic import (
+    add,
+    addcdiv,
+    addcmul,
+    allclose,
+    clamp,
+    div,
+    equal,
+    isclose,
+    rsub,
+    sub,
+)
+from .dispatch.convert import clone
+from .dispatch.creation import (
+    arange,
+    as_tensor,
+    empty,
+    empty_like,
+    empty_strided,
+    eye,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    scalar_tensor,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from .dispatch.elementwise import functions as _functions
+from .dispatch.matmul import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
+from .dispatch.shape import broadcast_tensors, cat, stack
+from .dispatch.view import (
+    as_strided,
+    broadcast_to,
+    chunk,
+    detach,
+    diagonal,
+    flatten,
+    movedim,
+    narrow,
+    permute,
+    reshape,
+    select,
+    split,
+    squeeze,
+    t,
+    transpose,
+    unbind,
+    unflatten,
+    unsqueeze,
+)
+from .dtypes import (
+    bool_ as bool,
+)
+from .dtypes import (
+    can_cast,
+    dtype,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    uint8,
+)
+from .kernels.threads import get_num_threads, set_num_threads
+from .layout import broadcast_shapes
+from .ops.table import ELEMENTWISE as _ELEMENTWISE
+from .printing import set_printoptions
+from .state import get_default_dtype, is_grad_enabled, set_default_dtype
+from .tensor import Size, Tensor, device
+
+float = float32
+double = float64
+long = int64
+int = int32
+short = int16
+
+concat = concatenate = cat
+subtract = sub
+divide = true_divide = div
+clip = clamp
+swapaxes = swapdims = transpose
+moveaxis = movedim
+
+for _name, _row in _ELEMENTWISE.items():
+    for _public in (_name, *_row.aliases):
+        globals().setdefault(_public, _functions[_name])
+
+inf = __import__("math").inf
+nan = __import__("math").nan
+pi = __import__("math").pi
+e = __import__("math").e
+strided = "strided"
+contiguous_format = "contiguous"
+preserve_format = "preserve"
+__version__ = "0.1.0"

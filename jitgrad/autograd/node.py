@@ -1,0 +1,156 @@
+"""Nodes of the tape, the edges between them, and the leaves' accumulators."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .. import errors
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+Edge = tuple["Node", int]
+Grads = tuple["Tensor | None", ...]
+FOREVER = 1 << 62  # the sequence number of accumulators: run as soon as they are ready
+
+
+class Node:
+    """One recorded operation: knows how to turn the gradient of its output into its inputs'.
+
+    Attributes:
+        seq: later operations have larger numbers.
+        next_edges: for each input the ``(node, output_nr)`` that its gradient goes to, or None.
+        saved: what the formulas need, as ``(tensor, version, ...)``; () where nothing, None once
+            released.
+        plan: the layouts of the operation (``plan.out`` is what the gradient must look like).
+        where: the line of the user's code that recorded it.
+        hooks: hooks and captures, made on demand.
+    """
+
+    __slots__ = ("__weakref__", "hooks")
+
+    seq: int
+    next_edges: tuple[Edge | None, ...]
+    saved: tuple[Any, ...] | None
+    plan: Any
+    where: errors.Where | None
+    hooks: Hooks | None
+
+    outputs = 1  # how many results of the operation carry gradients
+    # For each input whether the gradient is memory that nobody else holds: a leaf may keep it.
+    fresh: tuple[bool, ...] = ()
+    trusted = True  # whether gradients have the right shape and dtype by construction
+
+    def name(self) -> str:
+        """PyTorch's name of the node, e.g. ``MulBackward0``."""
+        return type(self).__name__
+
+    def apply(self, grad: Any) -> Grads:
+        """The gradients of the inputs, aligned with ``next_edges``.
+
+        ``grad`` is one tensor (None: undefined), or a list of them where ``outputs`` > 1.
+        """
+        raise NotImplementedError(f"{self.name()} has no derivative")
+
+    def apply_recorded(self, grad: Any) -> Grads:
+        """:meth:`apply` by recorded operations, for ``create_graph=True``."""
+        return self.apply(grad)
+
+    def shape_of(self, nr: int) -> Any:
+        """The layout that the gradient of output ``nr`` must be compatible with."""
+        return self.plan.out
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The edges as PyTorch shows them: ``(None, 0)`` for inputs without gradient."""
+        return tuple(edge or (None, 0) for edge in self.next_edges)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+class OperationNode(Node):
+    """A node that an operation recorded (every node but the leaves' accumulators)."""
+
+    __slots__ = ("next_edges", "plan", "saved", "seq", "where")
+
+
+class Hooks:
+    """Everything that may be attached to a node; absent on nearly all of them."""
+
+    __slots__ = ("post", "pre", "retained", "tensor")
+
+    def __init__(self) -> None:
+        self.tensor: dict[int, list[Callable[..., Any]]] = {}  # by output number
+        self.retained: dict[int, weakref.ref[Tensor]] = {}
+        self.pre: list[Callable[..., Any]] = []
+        self.post: list[Callable[..., Any]] = []
+
+
+class AccumulateGrad(Node):
+    """Adds the gradients of a leaf into its ``.grad``.
+
+    Strong to its leaf; the leaf holds it weakly and makes a new one on demand, so that a leaf and
+    its accumulator form no cycle.
+    """
+
+    __slots__ = ("variable",)
+
+    seq = FOREVER
+    next_edges = ()
+    saved = ()
+    plan = None
+    where = None
+
+    def __init__(self, variable: Tensor) -> None:
+        self.hooks = None
+        self.variable = variable
+
+    def shape_of(self, nr: int) -> Any:
+        return self.variable.layout
+
+    def accumulate(self, grad: Tensor, owned: bool, create_graph: bool) -> None:
+        """Add ``grad`` to ``variable.grad`` (PyTorch's AccumulateGrad).
+
+        A first gradient is kept as it is if nobody else holds it and it lies like the leaf; else
+        copied. Later ones are added in place, or out of place if the sum is itself recorded.
+        """
+        leaf = self.variable
+        if not leaf.requires_grad:
+            return
+        if leaf.grad_fn is not None:
+            raise RuntimeError(
+                "leaf variable has been moved into the graph interior: it was written in place "
+                "after it was used"
+            )
+        meta = leaf.autograd_meta()
+        held = meta.grad
+        if held is None:
+            lies_alike = grad.layout is leaf.layout or (
+                grad.layout.strides == leaf.layout.strides
+                if leaf.layout.dense
+                else grad.layout.contiguous
+            )
+            if owned and not create_graph and lies_alike:
+                meta.grad = grad
+            elif create_graph:
+                meta.grad = grad.clone()
+            else:
+                meta.grad = leaf._like(grad)
+        elif create_graph:
+            meta.grad = held + grad
+        else:
+            held.add_(grad)
+
+
+def accumulator_edge(leaf: Tensor) -> Edge:
+    """The edge to the leaf's accumulator, which is unique while anything holds it."""
+    meta = leaf.meta or leaf.autograd_meta()
+    node = meta.accumulator() if meta.accumulator is not None else None
+    if node is None:
+        node = AccumulateGrad(leaf)
+        node.hooks = meta.hooks
+        meta.accumulator = weakref.ref(node)
+    return (node, 0)

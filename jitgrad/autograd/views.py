@@ -1,0 +1,223 @@
+"""Views: what a view remembers of its base, and what writing through one does to the tape."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+from .. import errors
+from ..state import GRAD, modes, next_sequence_number
+from .node import Edge, Grads, Node, OperationNode, accumulator_edge
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+class Creation(enum.Enum):
+    """How a view was made, which decides whether it may be written in place (CreationMeta)."""
+
+    DEFAULT = "default"
+    MULTI_OUTPUT = "function that returns multiple views"
+    NO_GRAD = "no_grad"
+    INFERENCE = "inference"
+    CUSTOM_FUNCTION = "custom function"
+
+
+class ViewMeta:
+    """What a view knows: its root base and the edge its gradient goes to.
+
+    ``version`` is the family's version for which ``edge`` is right; writing through the base or a
+    sibling makes it stale, and the edge is made anew when it is next asked for.
+    """
+
+    __slots__ = ("base", "creation", "edge", "requires_grad", "version")
+
+    def __init__(self, base: Tensor, edge: Edge | None, version: int, creation: Creation) -> None:
+        self.base = base
+        self.edge = edge
+        self.version = version
+        self.creation = creation
+        self.requires_grad = False  # set on the view itself (a leaf of its own)
+
+
+def requires_grad(tensor: Tensor) -> bool:
+    """Whether a tensor requires grad; a view also does when its base does."""
+    view = tensor.view_meta
+    if view is None:
+        return tensor.tracked
+    return view.requires_grad or view.edge is not None or requires_grad(view.base)
+
+
+def gradient_edge(tensor: Tensor) -> Edge | None:
+    """Where the gradient of a tensor goes; None if nowhere."""
+    edge = tensor.edge
+    if edge is not None:
+        return edge
+    if tensor.view_meta is not None:
+        edge = view_edge(tensor, tensor.view_meta)
+        if edge is not None:
+            return edge
+        return accumulator_edge(tensor) if tensor.view_meta.requires_grad else None
+    return accumulator_edge(tensor) if tensor.tracked else None
+
+
+def view_edge(tensor: Tensor, view: ViewMeta) -> Edge | None:
+    """The edge of a view, made anew as an AsStridedBackward if a write made it stale."""
+    version = tensor.counter.version
+    if view.version != version and (view.edge is not None or requires_grad(view.base)):
+        if view.creation is not Creation.DEFAULT:
+            raise inplace_view_error(tensor, view, itself=False)
+        base = view.base
+        view.edge = (AsStridedBackward0(base, tensor), 0)
+        view.version = version
+    return view.edge
+
+
+def creation_now() -> Creation:
+    """The tag of a view that is made in the present mode."""
+    if modes.inference:
+        return Creation.INFERENCE
+    return Creation.DEFAULT if modes.mode & GRAD else Creation.NO_GRAD
+
+
+def inplace_view_error(tensor: Tensor, view: ViewMeta, itself: bool) -> RuntimeError:
+    producer = "an operation without grad" if view.edge is None else view.edge[0].name()
+    subject = (
+        f"Output 0 of {producer} is a view and is being modified inplace."
+        if itself
+        else f"Output 0 of {producer} is a view and its base or another view of its base has been "
+        "modified inplace."
+    )
+    creation = view.creation
+    if view.edge is None and creation is not Creation.INFERENCE:
+        creation = Creation.NO_GRAD
+    reasons = {
+        Creation.MULTI_OUTPUT: "This view is the output of a function that returns multiple views."
+        " Such functions do not allow the output views to be modified inplace. You should replace "
+        "the inplace operation by an out-of-place one.",
+        Creation.NO_GRAD: "A view was created in no_grad mode and is being modified inplace with "
+        "grad mode enabled. Create it under grad mode, or clone it, or write under no_grad.",
+        Creation.INFERENCE: "A view was created in inference mode and is being modified inplace in "
+        "normal mode. Use a clone() of it.",
+        Creation.CUSTOM_FUNCTION: "This view was created inside a custom Function (or because an "
+        "input was returned as-is) and the autograd logic to handle view+inplace would override "
+        "the custom backward associated with the custom Function. You can fix this by cloning the "
+        "output of the custom Function.",
+    }
+    return RuntimeError(f"{subject} {reasons[creation]}")
+
+
+def check_inplace(tensor: Tensor, recorded: bool) -> None:
+    """Raise if autograd forbids writing ``tensor`` in place (``recorded``: grad is involved)."""
+    if not recorded:
+        return
+    view = tensor.view_meta
+    if view is None:
+        if tensor.tracked and tensor.edge is None:
+            raise errors.leaf_inplace(view=False)
+        return
+    if view_edge(tensor, view) is None and view.requires_grad:
+        raise errors.leaf_inplace(view=True)
+    base = view.base
+    if view.creation is not Creation.DEFAULT:
+        raise inplace_view_error(tensor, view, itself=True)
+    if base.view_meta is None and base.tracked and base.edge is None:
+        raise errors.leaf_inplace(view=True)
+
+
+def rebase_history(tensor: Tensor, node: Node) -> None:
+    """Make ``node`` the history of a tensor that an operation has just written in place."""
+    view = tensor.view_meta
+    if view is None:
+        tensor.edge = (node, 0)
+        tensor.tracked = True
+        return
+    base = view.base
+    copy = CopySlices(base, tensor, node)
+    base.edge = (copy, 0)
+    base.tracked = True
+    view.version = -1  # stale: the edge must lead through the base's new history
+    view.edge = (node, 0)
+    view_edge(tensor, view)
+
+
+class _Geometry(OperationNode):
+    """A node that knows a view's place inside its base."""
+
+    __slots__ = ("base_layout", "offset", "view_layout")
+
+    def _bind(self, base: Tensor, tensor: Tensor) -> None:
+        self.seq = next_sequence_number()
+        self.hooks = None
+        self.where = errors.caller()
+        self.plan = None
+        self.base_layout = base.layout
+        self.view_layout = tensor.layout
+        self.offset = (tensor.offset - base.offset) // base.layout.dtype.itemsize
+
+    def _slice(self, base: Tensor) -> Tensor:
+        """The place of the view in a tensor that has the base's geometry."""
+        view = self.view_layout
+        return base.as_strided(view.shape, view.strides, base.storage_offset() + self.offset)
+
+
+class AsStridedBackward0(_Geometry):
+    """The regenerated history of a view whose base was written in place."""
+
+    __slots__ = ()
+
+    def __init__(self, base: Tensor, tensor: Tensor) -> None:
+        self._bind(base, tensor)
+        self.saved = ()
+        self.next_edges = (gradient_edge(base),)
+
+    def shape_of(self, nr: int) -> Any:
+        return self.view_layout
+
+    def apply(self, grad: Tensor | None) -> Grads:
+        if grad is None or self.next_edges[0] is None:
+            return (None,)
+        layout, view = self.base_layout, self.view_layout
+        return (grad._as_strided_adjoint(layout, view.shape, view.strides, self.offset),)
+
+
+class CopySlices(_Geometry):
+    """The history of a base that was written through a view.
+
+    The gradient of the base passes through, except where the view lies: there it is the gradient
+    of what was written, and the inner node turns it into the gradient of the overwritten part.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, base: Tensor, tensor: Tensor, inner: Node) -> None:
+        edge = gradient_edge(base)
+        self._bind(base, tensor)
+        self.next_edges = (edge, *inner.next_edges[1:])
+        self.saved = (inner,)
+
+    def shape_of(self, nr: int) -> Any:
+        return self.base_layout
+
+    def apply(self, grad: Tensor | None) -> Grads:
+        return self._run(grad, recorded=False)
+
+    def apply_recorded(self, grad: Tensor | None) -> Grads:
+        return self._run(grad, recorded=True)
+
+    def _run(self, grad: Tensor | None, recorded: bool) -> Grads:
+        if self.saved is None:
+            raise errors.backward_twice(self)
+        if grad is None:
+            return (None,) * len(self.next_edges)
+        inner: Node = self.saved[0]
+        layout = self.base_layout
+        result = grad.new_empty_strided(layout.shape, layout.strides).copy_(grad)
+        place = self._slice(result)
+        written = place.clone()
+        inside, *rest = inner.apply_recorded(written) if recorded else inner.apply(written)
+        if inside is None:
+            place.zero_()
+        else:
+            place.copy_(inside)
+        return (result if self.next_edges[0] is not None else None, *rest)

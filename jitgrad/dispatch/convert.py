@@ -1,0 +1,288 @@
+"""Copies and casts: clone, contiguous, to, copy_, fill_, zero_, and resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import dtypes, errors
+from ..autograd.views import check_inplace, rebase_history
+from ..kernels import elementwise
+from ..layout import Layout, broadcast_shapes, contiguous_strides, dense_layout, layout
+from ..ops.table import structured
+from ..storage import Storage
+from ..tensor import CPU, Tensor, device, make
+from .elementwise import check_memory, functions
+from .make import NUMBERS, constant, fresh, like_layout, python_number
+from .plans import PlanCache
+from .record import StructuredNode, node_class, record, wants_grad
+
+_copies = PlanCache()
+
+
+def copy_elements(source: Tensor, target: Tensor) -> None:
+    """Cast and copy, broadcasting ``source``; no checks, no history."""
+    key = (source.layout, target.layout)
+    plan = _copies.get(key)
+    if plan is None:
+        plan = _copies.add(
+            key,
+            elementwise.plan(
+                ("self",), ("self",), (source.layout,), (target.layout,), target.layout.dtype
+            ),
+        )
+    run, spec = plan
+    run(spec, source.storage.buffer, source.offset, target.storage.buffer, target.offset)
+
+
+def copied(source: Tensor, of: Layout) -> Tensor:
+    """A fresh tensor of the given dense layout with the values of ``source``; no history."""
+    result = fresh(of)
+    copy_elements(source, result)
+    return result
+
+
+_CONTIGUOUS_CLONE = node_class(
+    structured("contiguous_clone", "self", grad={"self": lambda grad: grad}, node="CloneBackward0")
+)
+_TO = node_class(
+    structured(
+        "to",
+        "self",
+        grad={"self": lambda grad, layout: to(grad, layout.dtype)},
+        node="ToCopyBackward0",
+    )
+)
+
+
+def clone(self: Tensor, *, memory_format: Any = "preserve") -> Tensor:
+    """A copy in memory of its own; the gradient passes through.
+
+    Args:
+        memory_format: ``preserve_format`` keeps a dense tensor's strides, ``contiguous_format``
+            makes the copy row-major.
+    """
+    if str(memory_format).endswith("preserve") or self.layout.contiguous:
+        return functions["clone"](self)
+    result = copied(self, dense_layout(self.layout.shape, self.layout.dtype))
+    record(_CONTIGUOUS_CLONE, (self,), (result,), {})
+    return result
+
+
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """This tensor if it is row-major without gaps, else a copy that is."""
+    return self if self.layout.contiguous else clone(self, memory_format="contiguous")
+
+
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The tensor in another dtype (or on another device); itself if nothing changes.
+
+    Accepts ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` and ``to(other)``, with
+    ``copy=True`` to copy in any case.
+
+    Gradient: cast back to the dtype of ``self``.
+    """
+    d = kwargs.pop("dtype", None)
+    copy = kwargs.pop("copy", False)
+    where = kwargs.pop("device", None)
+    kwargs.pop("non_blocking", None)
+    kwargs.pop("memory_format", None)
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    for argument in args:
+        if isinstance(argument, dtypes.dtype):
+            d = argument
+        elif isinstance(argument, Tensor):
+            d = argument.layout.dtype
+        elif isinstance(argument, (str, device)):
+            where = argument
+        elif argument is not None and not isinstance(argument, bool):
+            raise TypeError(
+                f"to() received an invalid combination of arguments - got ({type(argument).__name__})"
+            )
+    if where is not None:
+        device(where)
+    d = d or self.layout.dtype
+    if d is self.layout.dtype:
+        return clone(self) if copy else self
+    result = copied(self, like_layout(self.layout, d))
+    if d.category >= dtypes.FLOATING:
+        record(_TO, (self,), (result,), {})
+    return result
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """In the dtype of ``other``."""
+    return to(self, other.layout.dtype)
+
+
+def cast_method(d: dtypes.dtype, name: str) -> Any:
+    """``Tensor.float()`` and its kin."""
+
+    def cast(self: Tensor) -> Tensor:
+        return to(self, d)
+
+    cast.__name__ = name
+    cast.__doc__ = f"In dtype {d.name}; the tensor itself if it is already."
+    return cast
+
+
+# Overwriting --------------------------------------------------------------------------------------
+_COPY = node_class(
+    structured(
+        "copy",
+        "self src",
+        grad={
+            "self": lambda grad: functions["mul"](grad, 0),
+            "src": lambda grad, layout: to(grad.sum_to_size(layout.shape), layout.dtype),
+        },
+        node="CopyBackwards",
+    )
+)
+_ZERO = node_class(
+    structured("zero", "self", grad={"self": lambda grad: grad.new_zeros(grad.layout.shape)})
+)
+_FILL = node_class(
+    structured(
+        "fill",
+        "self value",
+        grad={
+            "self": lambda grad: grad.new_zeros(grad.layout.shape),
+            "value": lambda grad, layout: to(grad.sum(), layout.dtype),
+        },
+        node="FillBackward1",
+    )
+)
+
+
+def _overwrite(self: Tensor, source: Tensor, cls: type[StructuredNode], inputs: Any) -> Tensor:
+    """Replace every element by the broadcast ``source``, and record it."""
+    recorded = wants_grad(inputs)
+    check_inplace(self, recorded)
+    check_memory(self, () if source is self else (source,))
+    history = None
+    if recorded:
+        # The node is made on a stand-in: `self` takes it as its new history only once written.
+        stand_in = make(self.storage, self.offset, self.layout)
+        record(cls, inputs, (stand_in,), {})
+        history = stand_in.edge
+    copy_elements(source, self)
+    self.counter.version += 1
+    self.counter.writer = errors.caller()
+    if history is not None:
+        rebase_history(self, history[0])  # type: ignore[arg-type]
+    return self
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Copy ``src`` into this tensor, broadcast and cast to its dtype.
+
+    Gradient: zero for what was overwritten, that of the result for ``src``.
+    """
+    if not isinstance(src, Tensor):
+        raise errors.argument("copy_", "other", "Tensor", src)
+    if src is self:
+        return self
+    shape = self.layout.shape
+    if src.layout.shape != shape and broadcast_shapes(src.layout.shape, shape) != shape:
+        raise RuntimeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape "
+            f"{list(broadcast_shapes(src.layout.shape, shape))} in copy_()"
+        )
+    if src.storage is self.storage and src.layout is self.layout and src.offset == self.offset:
+        return self
+    return _overwrite(self, src, _COPY, (self, src))
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Set every element to a number or a 0-d tensor."""
+    if isinstance(value, Tensor):
+        if value.layout.ndim:
+            raise RuntimeError(
+                "fill_ only supports 0-dimension value tensor but got tensor with "
+                f"{value.layout.ndim} dimensions."
+            )
+    else:
+        value = number_tensor(value, "fill_", "value")
+    return _overwrite(self, value, _FILL, (self, value))
+
+
+def number_tensor(value: Any, name: str, argument: str) -> Tensor:
+    """A number as a constant; TypeError for anything else."""
+    number = value if value.__class__ in NUMBERS else python_number(value)
+    if number is None:
+        raise errors.argument(name, argument, "Number", value)
+    return constant(number)
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Set every element to zero; the gradient of what was there is zero."""
+    return _overwrite(self, constant(0), _ZERO, (self,))
+
+
+# Geometry in place --------------------------------------------------------------------------------
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Another shape, row-major, over a storage that grows as needed (new elements undefined)."""
+    from ..tensor import shape_argument
+
+    shape = shape_argument("resize_", sizes)
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    if shape == self.layout.shape:
+        return self
+    of = layout(shape, contiguous_strides(shape), self.layout.dtype)
+    needed = self.offset + of.numel * of.dtype.itemsize
+    if needed > self.storage.nbytes():
+        self.storage.resize_(needed)
+    self.layout = of
+    self.counter.version += 1
+    return self
+
+
+def set_(self: Tensor, source: Any = None, *args: Any) -> Tensor:
+    """Take over the storage and geometry of ``source`` (or become empty)."""
+    if self.requires_grad and self.is_leaf and wants_grad((self,)):
+        raise errors.leaf_inplace(view=False)
+    if source is None:
+        of = layout((0,), (1,), self.layout.dtype)
+        self.storage, self.offset, self.layout = Storage.allocate(0), 0, of
+    elif isinstance(source, Tensor):
+        if source.layout.dtype is not self.layout.dtype:
+            raise RuntimeError("Could not set tensor to a storage of another dtype")
+        self.storage, self.offset, self.layout = source.storage, source.offset, source.layout
+    else:
+        offset, shape, *strides = args
+        of = layout(
+            tuple(shape),
+            tuple(strides[0]) if strides else contiguous_strides(tuple(shape)),
+            self.layout.dtype,
+        )
+        self.storage, self.offset, self.layout = source, offset * of.dtype.itemsize, of
+    self.counter.version += 1
+    return self
+
+
+def cpu(self: Tensor) -> Tensor:
+    """On the CPU: the tensor itself if it is there already."""
+    return to(self, CPU)
+
+
+def like(of: Tensor, values: Tensor) -> Tensor:
+    """A copy of ``values`` in the strides of ``of`` if that is dense, else row-major."""
+    geometry = (
+        of.layout if of.layout.dense else dense_layout(of.layout.shape, of.layout.dtype)
+    )
+    if geometry.dtype is not values.layout.dtype:
+        geometry = layout(geometry.shape, geometry.strides, values.layout.dtype)
+    if not wants_grad((values,)):
+        return copied(values, geometry)
+    result = fresh(geometry)
+    return copy_(result, values)
+
+
+def shapes_reduce(shape: Sequence[int], to_shape: Sequence[int]) -> bool:
+    """Whether summing over broadcast dimensions can turn ``shape`` into ``to_shape``."""
+    lead = len(shape) - len(to_shape)
+    return lead >= 0 and all(
+        a == b or b == 1 for a, b in zip(shape[lead:], to_shape, strict=True)
+    )

@@ -1,0 +1,443 @@
+"""Tensors from values, from NumPy arrays, and from nothing but a shape."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, state
+from ..dtypes import dtype
+from ..layout import layout, span
+from ..storage import Storage
+from ..tensor import Tensor, device, make, shape_argument
+from . import convert
+from .make import constant, dense, fresh, like_layout, python_number, strided
+
+
+def _finish(
+    tensor: Tensor, requires_grad: bool, where: Any = None, unknown: dict[str, Any] | None = None
+) -> Tensor:
+    """The keyword arguments that every factory shares."""
+    if where is not None:
+        device(where)
+    for name in unknown or ():
+        if name not in ("layout", "pin_memory", "memory_format", "names"):
+            raise TypeError(f"got an unexpected keyword argument '{name}'")
+    if requires_grad:
+        tensor.requires_grad_()
+    return tensor
+
+
+# From values --------------------------------------------------------------------------------------
+def _first(data: Any) -> Any:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return data
+
+
+def _plain(data: Any) -> Any:
+    """Nested sequences with Tensors in them as nested lists of numbers."""
+    if isinstance(data, Tensor):
+        return data.detach().tolist()  # type: ignore[attr-defined]
+    if isinstance(data, (list, tuple)):
+        return [_plain(item) for item in data]
+    return data
+
+
+def _check_rectangular(data: Any, dim: int = 0) -> None:
+    if isinstance(data, (list, tuple)):
+        lengths = {len(x) if isinstance(x, (list, tuple)) else -1 for x in data}
+        if len(lengths) > 1:
+            nested = isinstance(data[0], (list, tuple))
+            if nested and -1 not in lengths:
+                first, other = len(data[0]), next(len(x) for x in data if len(x) != len(data[0]))
+                raise ValueError(
+                    f"expected sequence of length {first} at dim {dim + 1} (got {other})"
+                )
+            raise TypeError("not a sequence: numbers and sequences are mixed in one list")
+        for x in data:
+            _check_rectangular(x, dim + 1)
+
+
+def _infer(array: np.ndarray, data: Any) -> dtype:
+    first = _first(data)
+    if isinstance(first, Tensor):
+        return first.layout.dtype
+    if isinstance(first, np.generic):
+        return dtypes.from_numpy(first.dtype)
+    if array.dtype.kind == "f":
+        return state.get_default_dtype()
+    if array.size == 0:
+        return state.get_default_dtype()
+    return dtypes.from_numpy(array.dtype)
+
+
+def tensor(
+    data: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A new leaf tensor that copies ``data`` (nested lists, numbers, a NumPy array or a Tensor).
+
+    The dtype is inferred from the values unless given: Python floats become the default dtype,
+    ints int64, bools bool.
+
+    Raises:
+        ValueError: for ragged lists.
+        TypeError: for elements that are not numbers.
+
+    >>> import jitgrad as jg
+    >>> jg.tensor([[1, 2], [3, 4]]).shape
+    jitgrad.Size([2, 2])
+    """
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() "
+            "or sourceTensor.detach().clone().requires_grad_(True), rather than "
+            "jitgrad.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
+        of = like_layout(data.layout, dtype)
+        return _finish(convert.copied(data, of), requires_grad, device)
+    if isinstance(data, np.ndarray):
+        found = dtypes.from_numpy(data.dtype)
+        values = data
+    else:
+        _check_rectangular(data)
+        plain = _plain(data)
+        try:
+            values = np.array(plain)
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"too many dimensions or bad values for a tensor: {error}") from None
+        if values.dtype.kind not in "biufc":
+            first = _first(plain)
+            if isinstance(first, int):
+                raise RuntimeError("Overflow when unpacking long long")
+            raise TypeError(f"new(): invalid data type '{type(first).__name__}'")
+        found = _infer(values, data)
+    d = dtype or found
+    result = dense(values.shape, d)
+    with np.errstate(invalid="ignore", over="ignore"):
+        result._array()[...] = values.astype(d.np, copy=False)
+    return _finish(result, requires_grad, device)
+
+
+def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Tensor:
+    """``data`` as a tensor, sharing memory where it can (a Tensor or NumPy array of that dtype)."""
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)  # type: ignore[attr-defined]
+    if isinstance(data, np.ndarray):
+        result = from_numpy(data)
+        return result if dtype is None else result.to(dtype)  # type: ignore[attr-defined]
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor on the memory of a NumPy array: writes to either are seen by both.
+
+    Raises:
+        TypeError: if it is not an ndarray, or its dtype has no counterpart.
+        ValueError: for negative strides or a foreign byte order (copy the array first).
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    if not array.dtype.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. Conversion "
+            "between byte orders is currently not supported; use array.astype(array.dtype."
+            "newbyteorder('='))."
+        )
+    d = dtypes.from_numpy(array.dtype)
+    if any(s < 0 for s in array.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative "
+            "strides are not currently supported. (You can probably work around this by making a "
+            "copy of your array  with array.copy().)"
+        )
+    if any(s % d.itemsize for s in array.strides):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy "
+            "array to reallocate the memory."
+        )
+    if not array.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable, and jitgrad does not support non-writable "
+            "tensors: writing to this tensor raises. Copy the array to get one that can be written.",
+            UserWarning,
+            stacklevel=2,
+        )
+    strides = tuple(s // d.itemsize for s in array.strides)
+    count = span(array.shape, strides)
+    flat = np.lib.stride_tricks.as_strided(
+        array, (count,), (d.itemsize,), writeable=array.flags.writeable
+    )
+    storage = Storage(flat.view(np.uint8), owner=array)
+    return make(storage, 0, layout(array.shape, strides, d))
+
+
+# From a shape -------------------------------------------------------------------------------------
+def _factory(name: str, doc: str, value: float | None) -> Any:
+    def create(
+        *size: Any,
+        out: Tensor | None = None,
+        dtype: dtype | None = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        **ignored: Any,
+    ) -> Tensor:
+        if "size" in ignored:
+            size = (ignored.pop("size"),)
+        shape = shape_argument(name, size)
+        if any(n < 0 for n in shape):
+            raise RuntimeError(
+                f"{name}(): Trying to create tensor with negative dimension "
+                f"{min(shape)}: {list(shape)}"
+            )
+        if out is not None:
+            result = out.resize_(shape)  # type: ignore[attr-defined]
+        else:
+            result = dense(shape, dtype or state.get_default_dtype())
+        if value is not None:
+            convert.copy_elements(constant(value), result)
+        return _finish(result, requires_grad, device, ignored)
+
+    create.__name__ = create.__qualname__ = name
+    create.__doc__ = doc
+    return create
+
+
+def _like_factory(name: str, doc: str, value: float | None) -> Any:
+    def create(
+        input: Tensor,
+        *,
+        dtype: dtype | None = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        **ignored: Any,
+    ) -> Tensor:
+        result = fresh(like_layout(input.layout, dtype))
+        if value is not None:
+            convert.copy_elements(constant(value), result)
+        return _finish(result, requires_grad, device, ignored)
+
+    create.__name__ = create.__qualname__ = name
+    create.__doc__ = doc
+    return create
+
+
+empty = _factory("empty", "A tensor of the given shape whose values are undefined.", None)
+zeros = _factory("zeros", "A tensor of the given shape filled with 0.", 0)
+ones = _factory("ones", "A tensor of the given shape filled with 1.", 1)
+empty_like = _like_factory("empty_like", "Undefined values in the shape of ``input``.", None)
+zeros_like = _like_factory("zeros_like", "Zeros in the shape and dtype of ``input``.", 0)
+ones_like = _like_factory("ones_like", "Ones in the shape and dtype of ``input``.", 1)
+
+
+def _dtype_of_number(value: Any) -> dtype:
+    number = python_number(value)
+    if number is None:
+        raise TypeError(f"expected a number, got {type(value).__name__}")
+    found = dtypes.PYTHON_TYPES[type(number)]
+    return state.get_default_dtype() if found.is_floating_point else found
+
+
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **ignored: Any,
+) -> Tensor:
+    """A tensor of shape ``size`` filled with ``fill_value``, of its dtype unless given."""
+    if isinstance(fill_value, Tensor):
+        fill_value = fill_value.item()
+    result = dense(shape_argument("full", (size,)), dtype or _dtype_of_number(fill_value))
+    convert.copy_elements(constant(python_number(fill_value)), result)
+    return _finish(result, requires_grad, device, ignored)
+
+
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **ignored: Any,
+) -> Tensor:
+    """``fill_value`` in the shape and dtype of ``input``."""
+    result = fresh(like_layout(input.layout, dtype))
+    convert.copy_elements(constant(python_number(fill_value)), result)
+    return _finish(result, requires_grad, device, ignored)
+
+
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **ignored: Any,
+) -> Tensor:
+    """Undefined values with the given strides."""
+    result = strided(tuple(size), tuple(stride), dtype or state.get_default_dtype())
+    return _finish(result, requires_grad, device, ignored)
+
+
+def scalar_tensor(value: Any, *, dtype: dtype | None = None, **options: Any) -> Tensor:
+    """A 0-d tensor of a number, of the default dtype unless given."""
+    return full((), value, dtype=dtype or state.get_default_dtype(), **options)
+
+
+def _numeric(name: str, *values: Any) -> list[Any]:
+    numbers = []
+    for value in values:
+        number = python_number(value.item() if isinstance(value, Tensor) else value)
+        if number is None:
+            raise TypeError(f"{name}(): expected numbers, got {type(value).__name__}")
+        numbers.append(number)
+    return numbers
+
+
+def arange(
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **ignored: Any,
+) -> Tensor:
+    """``start, start + step, ...`` below ``end``: int64 for integers, else the default dtype.
+
+    Raises:
+        RuntimeError: for a zero step, or bounds that the step leads away from.
+    """
+    if end is None:
+        start, end = 0, start
+    start, end, step = _numeric("arange", start, end, step)
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not all(math.isfinite(x) for x in (start, end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (step > 0) != (end >= start) and start != end:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    integral = all(isinstance(x, int) for x in (start, end, step))
+    d = dtype or (dtypes.int64 if integral else state.get_default_dtype())
+    if integral:
+        count = -((start - end) // step)
+    else:
+        count = math.ceil((end - start) / step)
+    steps = np.arange(max(count, 0))
+    values = start + steps * step
+    result = _of_values(values, d)
+    return _finish(result if out is None else _into(out, result), requires_grad, device, ignored)
+
+
+def _of_values(values: np.ndarray, d: dtype) -> Tensor:
+    result = dense(values.shape, d)
+    result._array()[...] = values
+    return result
+
+
+def _into(out: Tensor, result: Tensor) -> Tensor:
+    if out.layout.shape != result.layout.shape:
+        out.resize_(result.layout.shape)  # type: ignore[attr-defined]
+    return convert.copy_(out, result)
+
+
+def linspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **ignored: Any,
+) -> Tensor:
+    """``steps`` values from ``start`` to ``end``, both included."""
+    start, end = _numeric("linspace", start, end)
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    d = dtype or state.get_default_dtype()
+    # As PyTorch: counted from the nearer end, in the dtype of the result.
+    kind = d.np.type if d.is_floating_point else np.float64
+    first, last = kind(start), kind(end)
+    step = (last - first) / kind(max(steps - 1, 1))
+    index = np.arange(steps)
+    rising = first + (step * index.astype(kind)).astype(kind)
+    falling = last - (step * (steps - 1 - index).astype(kind)).astype(kind)
+    values = np.where(index < steps // 2, rising, falling)
+    if steps == 1:
+        values = np.array([first])
+    result = _of_values(np.trunc(values) if not d.is_floating_point else values, d)
+    return _finish(result if out is None else _into(out, result), requires_grad, device, ignored)
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **ignored: Any,
+) -> Tensor:
+    """The ``n`` by ``m`` identity."""
+    if n < 0 or (m is not None and m < 0):
+        raise RuntimeError(f"n must be greater or equal to 0, got {min(n, m or 0)}")
+    result = _of_values(np.eye(n, m), dtype or state.get_default_dtype())
+    return _finish(result if out is None else _into(out, result), requires_grad, device, ignored)
+
+
+# In the image of a tensor -------------------------------------------------------------------------
+def new_tensor(self: Tensor, data: Any, *, dtype: dtype | None = None, **options: Any) -> Tensor:
+    """:func:`tensor` in the dtype of ``self`` unless given."""
+    return tensor(data, dtype=dtype or self.layout.dtype, **options)
+
+
+def new_empty(self: Tensor, *size: Any, dtype: dtype | None = None, **options: Any) -> Tensor:
+    """:func:`empty` in the dtype of ``self`` unless given."""
+    return empty(*size, dtype=dtype or self.layout.dtype, **options)
+
+
+def new_zeros(self: Tensor, *size: Any, dtype: dtype | None = None, **options: Any) -> Tensor:
+    """:func:`zeros` in the dtype of ``self`` unless given."""
+    return zeros(*size, dtype=dtype or self.layout.dtype, **options)
+
+
+def new_ones(self: Tensor, *size: Any, dtype: dtype | None = None, **options: Any) -> Tensor:
+    """:func:`ones` in the dtype of ``self`` unless given."""
+    return ones(*size, dtype=dtype or self.layout.dtype, **options)
+
+
+def new_full(
+    self: Tensor, size: Any, fill_value: Any, *, dtype: dtype | None = None, **options: Any
+) -> Tensor:
+    """:func:`full` in the dtype of ``self`` unless given."""
+    return full(size, fill_value, dtype=dtype or self.layout.dtype, **options)
+
+
+def new_empty_strided(
+    self: Tensor, size: Sequence[int], stride: Sequence[int], *, dtype: dtype | None = None
+) -> Tensor:
+    """:func:`empty_strided` in the dtype of ``self`` unless given."""
+    return empty_strided(size, stride, dtype=dtype or self.layout.dtype)
+
+

@@ -1,0 +1,445 @@
+"""Elementwise operators: for each row its function, in-place and ``out=`` forms, and its nodes."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, errors
+from ..autograd.node import Grads, Node, OperationNode
+from ..autograd.saved import save_result, unpack
+from ..autograd.views import check_inplace, gradient_edge, rebase_history, requires_grad
+from ..kernels import drivers
+from ..kernels.expression import parse
+from ..layout import Layout, has_internal_overlap, may_overlap
+from ..ops import elementwise as _rows  # noqa: F401  (fills the table)
+from ..ops.table import ELEMENTWISE, Elementwise
+from ..state import GRAD, modes, next_sequence_number
+from ..storage import Storage
+from ..tensor import Tensor
+from . import plans, templates
+from .make import NUMBERS, constant, python_number
+
+BYTE = np.dtype(np.uint8)
+_new = object.__new__
+
+functions: dict[str, Callable[..., Tensor]] = {}
+
+
+class ElementwiseNode(OperationNode):
+    """A node of an elementwise row; ``apply`` is expanded per set of inputs that want gradients."""
+
+    __slots__ = ()
+
+    row: Elementwise
+    wanted: tuple[str, ...]
+    saves: tuple[str, ...]
+    formulas: dict[str, Callable[..., Any]]
+
+    def apply_recorded(self, grad: Tensor | None) -> Grads:
+        """The same formulas, read as expressions over Tensors and so recorded."""
+        if self.saved is None:
+            raise errors.backward_twice(self)
+        if grad is None:
+            return (None,) * len(self.next_edges)
+        values: dict[str, Any] = {"grad": grad}
+        for index, name in enumerate(self.saves):
+            values[name] = unpack(self, index)
+        grads: list[Tensor | None] = []
+        for name, layout in zip(self.row.inputs, self.plan.inputs, strict=True):
+            if name not in self.wanted:
+                grads.append(None)
+                continue
+            formula = self.formulas[name]
+            result = formula(*(values[x] for x in parse(self.row.grad[name]).names))
+            shape = self.plan.out.shape
+            if result.layout.shape != shape:
+                result = result.expand(shape)
+            grads.append(_finish(result, layout))
+        return tuple(grads)
+
+
+def _finish(grad: Tensor, layout: Layout) -> Tensor:
+    """Sum a gradient over the dimensions its input was broadcast along, in the input's dtype."""
+    if grad.layout.shape != layout.shape:
+        grad = grad.sum_to_size(layout.shape)  # type: ignore[attr-defined]
+    if grad.layout.dtype is not layout.dtype:
+        grad = grad.to(layout.dtype)  # type: ignore[attr-defined]
+    return grad
+
+
+def _passed_on(count: int, positions: Sequence[int]) -> Callable[[Node, Any], Grads]:
+    """``apply`` where every gradient is the incoming one (add): nothing to launch."""
+
+    def apply(node: Node, grad: Any) -> Grads:
+        if grad is None:
+            return (None,) * count
+        result: list[Any] = [None] * count
+        for i in positions:
+            layout = node.plan.inputs[i]
+            same = grad.layout.shape == layout.shape and grad.layout.dtype is layout.dtype
+            result[i] = grad if same else _finish(grad, layout)
+        return tuple(result)
+
+    return apply
+
+
+def _saver(saves: tuple[str, ...], inputs: tuple[str, ...]) -> Callable[..., tuple[Any, ...]]:
+    """``save(*inputs, result)`` for a node that saves these values."""
+    parts = [
+        "(lambda kept: (kept, kept.counter.version))(save_result(result))"
+        if name == "result"
+        else f"({name}, {name}.counter.version)"
+        for name in saves
+    ]
+    source = f"def save({', '.join(inputs)}, result):\n    return {' + '.join(parts) or '()'}\n"
+    return templates.define(source, "save", {"save_result": save_result})
+
+
+def _node_class(row: Elementwise, wanted: tuple[str, ...]) -> type[ElementwiseNode]:
+    """The node class for one choice of inputs that want gradients."""
+    names = plans.formula_names(row, wanted)
+    saves = names[1:]
+    positions = [row.inputs.index(w) for w in wanted]
+    passes_on = all(row.grad[w] == "grad" for w in wanted)
+    if passes_on:
+        apply = _passed_on(len(row.inputs), positions)
+    else:
+        source = templates.apply_source(saves, positions, len(row.inputs), fused=True)
+
+        def backward(operands: tuple[Layout, ...], plan: plans.Plan) -> plans.BackwardPlan:
+            return plans.BackwardPlan(row, wanted, names, operands, plan)
+
+        apply = templates.define(
+            source,
+            "apply",
+            {
+                "backward_twice": errors.backward_twice,
+                "backward": backward,
+                "plans": plans.PlanCache(),
+                "unpack": unpack,
+                "finish": _finish,
+                "empty": np.empty,
+                "BYTE": BYTE,
+                "new": _new,
+                "Storage": Storage,
+                "Tensor": Tensor,
+            },
+        )
+    members = {
+        "__slots__": (),
+        "row": row,
+        "wanted": wanted,
+        "saves": saves,
+        "apply": apply,
+        "save": staticmethod(_saver(saves, row.inputs)),
+        "fresh": tuple(x in wanted and not passes_on for x in row.inputs),
+        "formulas": _LazyFormulas(row),
+    }
+    return type(row.node_name, (ElementwiseNode,), members)
+
+
+class _LazyFormulas(dict[str, Callable[..., Any]]):
+    """A row's derivative formulas as functions of Tensors, compiled when first differentiated."""
+
+    def __init__(self, row: Elementwise) -> None:
+        super().__init__()
+        self._row = row
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        text = self._row.grad[name]
+        source = f"lambda {', '.join(parse(text).names)}: {text}"
+        self[name] = eval(source, dict(functions))
+        return self[name]
+
+
+class _LazyClasses(dict[int, Any]):
+    """The node classes of a row by the bit mask of inputs that want gradients."""
+
+    def __init__(self, row: Elementwise) -> None:
+        super().__init__()
+        self._row = row
+
+    def __missing__(self, mask: int) -> type[ElementwiseNode] | None:
+        wanted = tuple(
+            x for i, x in enumerate(self._row.inputs) if mask >> i & 1 and x in self._row.grad
+        )
+        self[mask] = _node_class(self._row, wanted) if wanted else None
+        return self[mask]
+
+
+class _Operator:
+    """What the expanded function of one row calls off its hot path."""
+
+    def __init__(self, row: Elementwise, defaults: dict[str, str]) -> None:
+        self.row = row
+        self.classes = _LazyClasses(row)
+        self.inplace_plans = plans.PlanCache()
+        checked = row.integer_zero_division or row.name == "pow"
+        source = templates.forward_source(row.name, row.inputs, defaults, bool(row.grad), checked)
+        self.function: Callable[..., Tensor] = templates.define(
+            source,
+            row.name,
+            {
+                "__name__": "jitgrad",
+                "row": row,
+                "plans": plans.PlanCache(),
+                "forward": plans.forward,
+                "operands": self.operands,
+                "write": self.write,
+                "check": self.check,
+                "special": self.special,
+                "untracked": self.untracked,
+                "classes": self.classes,
+                "NUMBERS": NUMBERS,
+                "constant": constant,
+                "modes": modes,
+                "GRAD": GRAD,
+                "gradient_edge": gradient_edge,
+                "next_seq": next_sequence_number,
+                "getframe": sys._getframe,
+                "empty": np.empty,
+                "BYTE": BYTE,
+                "new": _new,
+                "Storage": Storage,
+                "Tensor": Tensor,
+            },
+        )
+        self.function.__doc__ = docstring(row)
+        self.function.__qualname__ = row.name
+
+    def operands(self, *given: Any) -> tuple[Tensor, ...]:
+        """The arguments as Tensors; TypeError for what cannot be one."""
+        result = []
+        for i, (name, value) in enumerate(zip(self.row.inputs, given, strict=True)):
+            if isinstance(value, Tensor):
+                result.append(value)
+                continue
+            number = python_number(value) if i else None
+            if number is None:
+                wanted = "Tensor" if i == 0 or name in self.row.booleans else "Tensor or Number"
+                raise errors.argument(self.row.name, name, wanted, value)
+            result.append(constant(number))
+        return tuple(result)
+
+    def check(self, operands: Sequence[Tensor], plan: plans.Plan) -> None:
+        """Errors that depend on values, for integers: division by zero, negative exponents."""
+        if plan.compute.category > dtypes.INTEGER:
+            return
+        last = operands[-1]
+        if self.row.name == "pow":
+            # An exponent tensor is PyTorch's to wrap; only a negative number is refused.
+            if last.layout.wrapped and last.item() < 0:
+                raise RuntimeError("Integers to negative integer powers are not allowed.")
+        elif plan.out.numel and not bool((last != 0).all()):  # type: ignore[attr-defined]
+            raise RuntimeError(f"ZeroDivisionError: integer division by zero in {self.row.name}()")
+
+    def untracked(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:
+        """No input has somewhere for its gradient to go.
+
+        A view taken before its base required grad does require grad, and its gradient goes nowhere
+        (PyTorch's rule); the result then requires grad too.
+        """
+        if self.row.grad and any(requires_grad(t) for t in operands):
+            self._attach(operands, plan, result)
+
+    def special(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:
+        """Recording under modes other than plain grad mode."""
+        if modes.mode & GRAD and any(t.tracked and requires_grad(t) for t in operands):
+            self._attach(operands, plan, result)
+
+    def _node(
+        self, operands: Sequence[Tensor], saved: Sequence[Tensor], plan: plans.Plan, result: Tensor
+    ) -> Node | None:
+        """The node of a call: edges of ``operands``, values of ``saved``."""
+        edges = tuple(gradient_edge(t) for t in operands)
+        mask = sum(1 << i for i, e in enumerate(edges) if e is not None)
+        cls = self.classes[mask or (1 << len(edges)) - 1]
+        if cls is None:
+            return None
+        node = _new(cls)
+        node.seq = next_sequence_number()
+        node.next_edges = edges
+        node.plan = plan
+        node.hooks = None
+        node.where = errors.caller()
+        node.saved = cls.save(*saved, result)
+        return node
+
+    def _attach(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:
+        node = self._node(operands, operands, plan, result)
+        if node is not None:
+            result.edge = (node, 0)
+            result.tracked = True
+
+    def inplace(self, *given: Any) -> Tensor:
+        """``self.<name>_(...)``: computes into the first argument and records its new history."""
+        operands = self.operands(*given)
+        return self._store(operands, operands[0], records=True)
+
+    def write(self, given: Sequence[Any], out: Tensor, name: str) -> Tensor:
+        """``out=``: computes into ``out``, resized if need be; never recorded."""
+        operands = self.operands(*given)
+        if not isinstance(out, Tensor):
+            raise errors.argument(name, "out", "Tensor", out)
+        prepare_out(name, operands, out, plans.shape_of(self.row, [t.layout for t in operands]))
+        return self._store(operands, out, records=False)
+
+    def _store(self, operands: tuple[Tensor, ...], target: Tensor, records: bool) -> Tensor:
+        recorded = (
+            records
+            and bool(modes.mode & GRAD)
+            and any(t.tracked and requires_grad(t) for t in operands)
+        )
+        check_inplace(target, recorded)
+        key = (target.layout, *(t.layout for t in operands))
+        plan = self.inplace_plans.get(key)
+        if plan is None:
+            layouts = key[1:]
+            shape = plans.shape_of(self.row, layouts)
+            if shape != target.layout.shape:
+                raise RuntimeError(
+                    f"output with shape {list(target.layout.shape)} doesn't match the broadcast "
+                    f"shape {list(shape)} in {self.row.name}()"
+                )
+            plan = self.inplace_plans.add(key, plans.into(self.row, layouts, target.layout))
+        check_memory(target, operands)
+        self.check(operands, plan)
+        saved = operands
+        if recorded and self._overwrites_what_it_saves(operands):
+            saved = (operands[0].detach().clone(), *operands[1:])  # type: ignore[attr-defined]
+        # What the node saves of other operands is what they were before this write: a node that
+        # saved the very tensor it overwrites must find the versions apart.
+        node = self._node(operands, saved, plan, target) if recorded else None
+        buffers: list[Any] = []
+        for t in operands:
+            buffers += (t.storage.buffer, t.offset)
+        plan.run(plan.spec, *buffers, target.storage.buffer, target.offset)
+        target.counter.version += 1
+        target.counter.writer = errors.caller()
+        if node is not None:
+            _resave_result(node, target)
+            rebase_history(target, node)
+        return target
+
+    def accumulate(self, place: Tensor, values: Tensor) -> None:
+        """Into ``place``, whose lines may overlap: one after the other, unchecked, unrecorded."""
+        plan = plans.into(self.row, (place.layout, values.layout), place.layout)
+        target = (place.storage.buffer, place.offset)
+        drivers.serial(3)(plan.spec, *target, values.storage.buffer, values.offset, *target)
+
+    def _overwrites_what_it_saves(self, operands: Sequence[Tensor]) -> bool:
+        first = self.row.inputs[0]
+        return any(
+            first in parse(self.row.grad[name]).names and requires_grad(t)
+            for name, t in zip(self.row.inputs, operands, strict=True)
+            if name in self.row.grad
+        )
+
+
+def _resave_result(node: Node, target: Tensor) -> None:
+    """A result saved before an in-place write counts from after it."""
+    saved = node.saved
+    if saved and "result" in node.saves:  # type: ignore[attr-defined]
+        node.saved = (*saved[:-1], target.counter.version)
+
+
+def check_memory(target: Tensor, operands: Sequence[Tensor]) -> None:
+    """Raise where a write would be ill-defined: read-only or expanded memory, partial overlap."""
+    layout = target.layout
+    if has_internal_overlap(layout.shape, layout.strides):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
+        )
+    check_writable(target)
+    for t in operands:
+        if t.storage is not target.storage or t is target:
+            continue
+        same = t.offset == target.offset and t.layout.strides == layout.strides
+        if not (same and t.layout.shape == layout.shape) and may_overlap(
+            t.layout, t.offset, layout, target.offset
+        ):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor"
+                " refer to a single memory location. Please clone() the tensor before performing "
+                "the operation."
+            )
+
+
+def check_writable(target: Tensor) -> None:
+    """Raise for a tensor on a read-only NumPy array."""
+    if target.storage.owner is not None and not target.storage.buffer.flags.writeable:
+        raise RuntimeError(
+            "this tensor shares the memory of a read-only NumPy array: clone() it before writing"
+        )
+
+
+def prepare_out(name: str, operands: Sequence[Tensor], out: Tensor, shape: Any) -> None:
+    """Checks of ``out=``, and its resize where the shape is another."""
+    if modes.mode & GRAD and any(requires_grad(t) for t in (*operands, out)):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, "
+            "but one of the arguments requires grad."
+        )
+    if out.layout.shape != shape:
+        resize_out(name, out, shape)
+
+
+def resize_out(name: str, out: Tensor, shape: Any) -> None:
+    """Give ``out`` the shape of the result; a warning unless it was empty."""
+    if out.layout.numel:
+        import warnings
+
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape "
+            f"{list(out.layout.shape)}, which does not match the required output shape "
+            f"{list(shape)} of {name}().",
+            UserWarning,
+            stacklevel=4,
+        )
+    out.resize_(shape)  # type: ignore[attr-defined]
+
+
+def docstring(row: Elementwise) -> str:
+    """The documentation that follows from a row."""
+    arguments = "\n".join(
+        f"    {x}: {'a Tensor' if i == 0 else 'a Tensor or a number'}, broadcast with the others."
+        for i, x in enumerate(row.inputs)
+    )
+    gradients = "\n".join(f"    d/d{x}: {text}" for x, text in row.grad.items()) or "    none"
+    dtypes_text = {
+        plans.Promotion.ARITHMETIC: "the promoted dtype of the inputs",
+        plans.Promotion.FLOAT: "the promoted dtype, the default float dtype for integers",
+        plans.Promotion.COMPARE: "bool",
+        plans.Promotion.LOGICAL: "bool",
+    }[row.promote]
+    return (
+        f"{row.doc}, elementwise.\n\nComputes ``{row.forward}``.\n\nArgs:\n{arguments}\n"
+        f"    out: write the result here.\n\nReturns:\n    A Tensor of the broadcast shape, of "
+        f"{dtypes_text}.\n\nRaises:\n    RuntimeError: if the shapes cannot be broadcast, or the "
+        f"dtype is not supported.\n    TypeError: if an argument is neither a Tensor nor a number."
+        f"\n\nGradient:\n{gradients}\n"
+    )
+
+
+_DEFAULTS: dict[str, dict[str, str]] = {"leaky_relu": {"negative_slope": "0.01"}}
+
+operators = {name: _Operator(row, _DEFAULTS.get(name, {})) for name, row in ELEMENTWISE.items()}
+functions.update({name: operator.function for name, operator in operators.items()})
+
+
+def inplace_function(name: str) -> Callable[..., Tensor]:
+    """``<name>_`` of a row."""
+    operator = operators[name]
+
+    @functools.wraps(operator.function)
+    def inplace(self: Tensor, *others: Any) -> Tensor:
+        return operator.inplace(self, *others)
+
+    inplace.__name__ = inplace.__qualname__ = f"{name}_"
+    return inplace

@@ -1,0 +1,105 @@
+"""Allocation, aliases, and Python numbers as tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import dtypes, state
+from ..layout import Layout, Shape, Strides, dense_layout, layout
+from ..storage import Storage
+from ..tensor import Tensor, make
+
+
+def fresh(of: Layout) -> Tensor:
+    """An uninitialised tensor with a storage of its own (dense layouts only)."""
+    return make(Storage.allocate(of.numel * of.dtype.itemsize), 0, of)
+
+
+def fresh_like(tensor: Tensor, d: dtypes.dtype | None = None) -> Tensor:
+    """Uninitialised, dense, laid out like ``tensor`` if that is dense."""
+    return fresh(like_layout(tensor.layout, d))
+
+
+def like_layout(of: Layout, d: dtypes.dtype | None = None) -> Layout:
+    """The dense layout PyTorch's preserve_format gives to a copy of ``of``."""
+    from ..layout import result_strides
+
+    return layout(of.shape, result_strides(of.shape, [(of.shape, of.strides)]), d or of.dtype)
+
+
+def alias(tensor: Tensor) -> Tensor:
+    """The same memory and the same counter, without history."""
+    result = make(tensor.storage, tensor.offset, tensor.layout)
+    result.counter = tensor.counter
+    return result
+
+
+_MAX_CONSTANTS = 1024
+_constants: dict[Any, Tensor] = {}
+_WRAPPED = {
+    kind: Layout((), (), d, wrapped=True) for kind, d in dtypes.PYTHON_TYPES.items()
+}
+NUMBERS = frozenset(_WRAPPED)
+
+
+def constant(number: Any) -> Tensor:
+    """A Python number as a 0-d tensor that promotes like a number; shared, so never written."""
+    kind = number.__class__
+    key = (kind, number) if number else (kind, repr(number))  # 0.0 and -0.0 are equal
+    found = _constants.get(key)
+    if found is None:
+        if len(_constants) >= _MAX_CONSTANTS:
+            _constants.clear()
+        of = _WRAPPED[kind]
+        found = fresh(of)
+        try:
+            found._array()[()] = number
+        except OverflowError as error:
+            raise RuntimeError(
+                f"value cannot be converted to type {of.dtype.name} without overflow: {number}"
+            ) from error
+        _constants[key] = found
+    return found
+
+
+def python_number(value: Any) -> Any:
+    """A NumPy scalar (or a subclass of a number) as the plain Python number; None if it is none."""
+    import numbers
+
+    import numpy as np
+
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, (numbers.Real, np.floating)):
+        return float(value)
+    return None
+
+
+def result_dtype(layouts: Any) -> dtypes.dtype:
+    """PyTorch's promotion over tensors (by rank) and Python numbers."""
+    classes: list[dtypes.dtype | None] = [None, None, None]  # dimensioned, 0-d, numbers
+    for of in layouts:
+        d = of.dtype
+        if of.wrapped and d.is_floating_point:
+            d = state.get_default_dtype()
+        rank = 2 if of.wrapped else 1 if of.ndim == 0 else 0
+        held = classes[rank]
+        classes[rank] = d if held is None else dtypes.promote_types(held, d)
+    combined = dtypes.combine_categories(
+        classes[0], dtypes.combine_categories(classes[1], classes[2])
+    )
+    assert combined is not None
+    return combined
+
+
+def dense(shape: Shape, d: dtypes.dtype) -> Tensor:
+    """An uninitialised row-major tensor."""
+    return fresh(dense_layout(shape, d))
+
+
+def strided(shape: Shape, strides: Strides, d: dtypes.dtype) -> Tensor:
+    """An uninitialised tensor with the given strides, on a storage just large enough."""
+    of = layout(shape, strides, d)
+    return make(Storage.allocate(of.span() * d.itemsize), 0, of)

@@ -1,0 +1,405 @@
+"""Matrix products of every rank combination, over the GEMM kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, errors
+from ..kernels import gemm
+from ..layout import Layout, broadcast_shapes, dense_layout, expand_strides
+from ..ops.table import structured
+from ..tensor import Tensor
+from . import convert
+from .elementwise import functions, prepare_out
+from .make import fresh
+from .plans import PlanCache
+from .record import node_class, record
+from .view import expand, reshape, squeeze, unsqueeze, view_of
+
+_NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
+_plans = PlanCache()
+
+
+def _c_name(d: dtypes.dtype) -> str:
+    return _NAMES.get(d.name, d.name)
+
+
+def _check(name: str, *operands: Tensor) -> None:
+    """Matrix products do not promote: every operand must have one dtype, and not bool."""
+    for i, t in enumerate(operands):
+        if not isinstance(t, Tensor):
+            raise errors.argument(name, ("input", "mat2", "other")[min(i, 2)], "Tensor", t)
+    first = operands[0].layout.dtype
+    for t in operands[1:]:
+        if t.layout.dtype is not first:
+            raise RuntimeError(
+                f"expected m1 and m2 to have the same dtype, but got: {_c_name(first)} != "
+                f"{_c_name(t.layout.dtype)} in {name}()"
+            )
+    if first.category == dtypes.BOOL:
+        raise errors.unsupported("addmm_impl_cpu_", first)
+
+
+class _GemmPlan:
+    __slots__ = ("out", "run", "spec")
+
+    def __init__(self, a: Layout, b: Layout, out: Layout, accumulate: bool) -> None:
+        batch = out.shape[:-2]
+        m, n = out.shape[-2:]
+        k = a.shape[-1]
+        strides = [
+            expand_strides(x.shape[:-2], x.strides[:-2], batch) for x in (a, b, out)
+        ]
+        spec = [len(batch), m, n, k, *a.strides[-2:], *b.strides[-2:], *out.strides[-2:]]
+        spec.append(int(accumulate))
+        count = 1
+        for size, *steps in zip(batch, *strides, strict=True):
+            spec += (size, *steps)
+            count *= size
+        self.spec = np.array(spec, np.int64)
+        name = out.dtype.name
+        threaded = gemm.worth_threads(m, n, k, count)
+        self.run = gemm.parallel(name) if threaded else gemm.serial(name)
+        self.out = out
+
+
+def product(a: Tensor, b: Tensor, target: Tensor | None = None) -> Tensor:
+    """``a @ b`` for operands of equal rank >= 2 (batch dimensions broadcast); added to ``target``
+    if there is one. No checks, no history."""
+    key = (a.layout, b.layout, target and target.layout)
+    plan = _plans.get(key)
+    if plan is None:
+        x, y = a.layout, b.layout
+        batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        out = dense_layout((*batch, x.shape[-2], y.shape[-1]), x.dtype)
+        if target is not None:
+            out = target.layout
+        plan = _plans.add(key, _GemmPlan(x, y, out, target is not None))
+    result = fresh(plan.out) if target is None else target
+    plan.run(
+        plan.spec,
+        a.storage.buffer,
+        a.offset,
+        b.storage.buffer,
+        b.offset,
+        result.storage.buffer,
+        result.offset,
+    )
+    return result
+
+
+def _t(x: Tensor) -> Tensor:
+    return view_of(x, "transpose", (-2, -1))
+
+
+_MM = node_class(
+    structured(
+        "mm",
+        "self mat2",
+        grad={
+            "self": lambda grad, mat2: mm(grad, _t(mat2)),
+            "mat2": lambda grad, self: mm(_t(self), grad),
+        },
+        fresh=True,
+    )
+)
+_BMM = node_class(
+    structured(
+        "bmm",
+        "self mat2",
+        grad={
+            "self": lambda grad, mat2: bmm(grad, _t(mat2)),
+            "mat2": lambda grad, self: bmm(_t(self), grad),
+        },
+        fresh=True,
+    )
+)
+_MV = node_class(
+    structured(
+        "mv",
+        "self vec",
+        grad={
+            "self": lambda grad, vec: functions["mul"](unsqueeze(grad, 1), vec),
+            "vec": lambda grad, self: mv(_t(self), grad),
+        },
+        fresh=True,
+    )
+)
+_DOT = node_class(
+    structured(
+        "dot",
+        "self tensor",
+        grad={
+            "self": lambda grad, tensor: functions["mul"](grad, tensor),
+            "tensor": lambda grad, self: functions["mul"](grad, self),
+        },
+        fresh=True,
+    )
+)
+_ADDMM = node_class(
+    structured(
+        "addmm",
+        "self mat1 mat2",
+        grad={
+            "self": lambda grad, layout, beta: _scaled(grad, beta).sum_to_size(layout.shape),
+            "mat1": lambda grad, mat2, alpha: _scaled(mm(grad, _t(mat2)), alpha),
+            "mat2": lambda grad, mat1, alpha: _scaled(mm(_t(mat1), grad), alpha),
+        },
+    )
+)
+_BADDBMM = node_class(
+    structured(
+        "baddbmm",
+        "self batch1 batch2",
+        grad={
+            "self": lambda grad, layout, beta: _scaled(grad, beta).sum_to_size(layout.shape),
+            "batch1": lambda grad, batch2, alpha: _scaled(bmm(grad, _t(batch2)), alpha),
+            "batch2": lambda grad, batch1, alpha: _scaled(bmm(_t(batch1), grad), alpha),
+        },
+    )
+)
+
+
+def _scaled(x: Tensor, by: Any) -> Tensor:
+    return x if by == 1 else functions["mul"](x, by)
+
+
+def _out(name: str, result: Tensor, out: Tensor | None, operands: tuple[Tensor, ...]) -> Tensor:
+    """Write a finished result to ``out``, if given."""
+    if out is None:
+        return result
+    prepare_out(name, operands, out, result.layout.shape)
+    return convert.copy_(out, result)
+
+
+def mm(self: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The product of two matrices, ``(n, k) @ (k, m) -> (n, m)``, of one dtype.
+
+    Raises:
+        RuntimeError: for other ranks, inner sizes that differ, or different dtypes.
+
+    Gradient: ``grad @ mat2.T`` for ``self``, ``self.T @ grad`` for ``mat2``.
+    """
+    _check("mm", self, mat2)
+    a, b = self.layout, mat2.layout
+    if a.ndim != 2:
+        raise RuntimeError(f"self must be a matrix in mm(), got shape {list(a.shape)}")
+    if b.ndim != 2:
+        raise RuntimeError(f"mat2 must be a matrix in mm(), got shape {list(b.shape)}")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
+            f"{b.shape[0]}x{b.shape[1]}) in mm()"
+        )
+    result = product(self, mat2)
+    record(_MM, (self, mat2), (result,), {})
+    return _out("mm", result, out, (self, mat2))
+
+
+def bmm(self: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Products of batches of matrices, ``(b, n, k) @ (b, k, m) -> (b, n, m)``."""
+    _check("bmm", self, mat2)
+    a, b = self.layout, mat2.layout
+    if a.ndim != 3:
+        raise RuntimeError(f"batch1 must be a 3D tensor in bmm(), got shape {list(a.shape)}")
+    if b.ndim != 3:
+        raise RuntimeError(f"batch2 must be a 3D tensor in bmm(), got shape {list(b.shape)}")
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, "
+            f"{a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}]. in bmm()"
+        )
+    result = product(self, mat2)
+    record(_BMM, (self, mat2), (result,), {})
+    return _out("bmm", result, out, (self, mat2))
+
+
+def mv(self: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """A matrix times a vector, ``(n, k) @ (k,) -> (n,)``."""
+    _check("mv", self, vec)
+    a, b = self.layout, vec.layout
+    if a.ndim != 2 or b.ndim != 1:
+        raise RuntimeError(
+            f"vector + matrix @ vector expected, got 1, {a.ndim}, {b.ndim} dimensions in mv()"
+        )
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), vec "
+            f"({b.shape[0]}) in mv()"
+        )
+    result = squeeze(product(self, unsqueeze(vec.detach(), 1)), 1).detach()  # type: ignore[attr-defined]
+    record(_MV, (self, vec), (result,), {})
+    return _out("mv", result, out, (self, vec))
+
+
+def dot(self: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inner product of two vectors."""
+    _check("dot", self, tensor)
+    a, b = self.layout, tensor.layout
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(
+            f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors in dot()"
+        )
+    if a.shape != b.shape:
+        raise RuntimeError(
+            "inconsistent tensor size, expected tensor and src to have the same number of elements,"
+            f" but got {a.shape[0]} and {b.shape[0]} elements respectively in dot()"
+        )
+    x, y = self.detach(), tensor.detach()  # type: ignore[attr-defined]
+    result = reshape(product(unsqueeze(x, 0), unsqueeze(y, 1)), ()).detach()  # type: ignore[attr-defined]
+    record(_DOT, (self, tensor), (result,), {})
+    return _out("dot", result, out, (self, tensor))
+
+
+def _add_product(
+    name: str, cls: Any, operands: tuple[Tensor, Tensor, Tensor], beta: Any, alpha: Any
+) -> Tensor:
+    """``beta * input + alpha * (a @ b)``; a zero beta ignores even NaN in ``input``."""
+    base, a, b = operands
+    shape = (*a.layout.shape[:-1], b.layout.shape[-1])
+    if broadcast_shapes(base.layout.shape, shape) != shape:
+        raise RuntimeError(
+            f"The expanded size of the tensor {list(shape)} must match the existing size "
+            f"{list(base.layout.shape)} in {name}()"
+        )
+    x, y = a.detach(), b.detach()  # type: ignore[attr-defined]
+    if beta == 0:
+        result = _scaled(product(x, y), alpha)
+    elif alpha == 1:
+        result = fresh(dense_layout(shape, a.layout.dtype))
+        convert.copy_elements(_scaled(base.detach(), beta), result)  # type: ignore[attr-defined]
+        product(x, y, result)
+    else:
+        scaled = _scaled(base.detach(), beta)  # type: ignore[attr-defined]
+        result = functions["add"](scaled, _scaled(product(x, y), alpha))
+    record(cls, operands, (result,), {"beta": beta, "alpha": alpha})
+    return result
+
+
+def addmm(
+    self: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * self + alpha * (mat1 @ mat2)``; ``self`` broadcasts."""
+    _check("addmm", self, mat1, mat2)
+    a, b = mat1.layout, mat2.layout
+    if a.ndim != 2 or b.ndim != 2:
+        which = "mat1" if a.ndim != 2 else "mat2"
+        raise RuntimeError(f"{which} must be a matrix, got {max(a.ndim, b.ndim)}-D tensor in addmm()")
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
+            f"{b.shape[0]}x{b.shape[1]}) in addmm()"
+        )
+    result = _add_product("addmm", _ADDMM, (self, mat1, mat2), beta, alpha)
+    return _out("addmm", result, out, (self, mat1, mat2))
+
+
+def baddbmm(
+    self: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * self + alpha * (batch1 @ batch2)`` for batches of matrices; ``self`` broadcasts."""
+    _check("baddbmm", self, batch1, batch2)
+    a, b = batch1.layout, batch2.layout
+    if a.ndim != 3 or b.ndim != 3 or a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(
+            f"Expected batches of matrices that can be multiplied, got {list(a.shape)} and "
+            f"{list(b.shape)} in baddbmm()"
+        )
+    result = _add_product("baddbmm", _BADDBMM, (self, batch1, batch2), beta, alpha)
+    return _out("baddbmm", result, out, (self, batch1, batch2))
+
+
+def matmul(self: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix product of tensors of any rank; batch dimensions broadcast.
+
+    A vector on the left is a row, on the right a column, and its dimension is dropped again.
+
+    Raises:
+        RuntimeError: for 0-d operands or inner sizes that differ.
+    """
+    _check("matmul", self, other)
+    result = _matmul(self, other)
+    return _out("matmul", result, out, (self, other))
+
+
+def _matmul(self: Tensor, other: Tensor) -> Tensor:
+    a, b = self.layout, other.layout
+    if a.ndim == 0 or b.ndim == 0:
+        raise RuntimeError(
+            "both arguments to matmul need to be at least 1D, but they are "
+            f"{a.ndim}D and {b.ndim}D"
+        )
+    if a.ndim == 1 and b.ndim == 1:
+        return dot(self, other)
+    if a.ndim == 2 and b.ndim == 2:
+        return mm(self, other)
+    if a.ndim == 2 and b.ndim == 1:
+        return mv(self, other)
+    if a.ndim == 1 and b.ndim == 2:
+        return squeeze(mm(unsqueeze(self, 0), other), 0)
+    if a.ndim >= 3 and b.ndim <= 2:
+        # One operand has no batch: fold the other's batch into its rows, one big product.
+        rows = reshape(self, (-1, a.shape[-1])) if a.numel else _folded(self)
+        if b.ndim == 1:
+            return _unfolded(mv(rows, other), a.shape[:-1])
+        return _unfolded(mm(rows, other), (*a.shape[:-1], b.shape[-1]))
+    left = unsqueeze(self, 0) if a.ndim == 1 else self
+    batch_a, batch_b = left.layout.shape[:-2], b.shape[:-2]
+    if left.layout.shape[-1] != b.shape[-2]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({list(a.shape)} and {list(b.shape)}) in "
+            "matmul()"
+        )
+    batch = broadcast_shapes(batch_a, batch_b)
+    x = _batched(left, batch)
+    y = _batched(other, batch)
+    result = _unfolded(bmm(x, y), (*batch, left.layout.shape[-2], b.shape[-1]))
+    return squeeze(result, -2) if a.ndim == 1 else result
+
+
+def _folded(x: Tensor) -> Tensor:
+    count = 1
+    for n in x.layout.shape[:-1]:
+        count *= n
+    return reshape(x, (count, x.layout.shape[-1]))
+
+
+def _unfolded(x: Tensor, shape: Any) -> Tensor:
+    return reshape(x, shape)
+
+
+def _batched(x: Tensor, batch: tuple[int, ...]) -> Tensor:
+    count = 1
+    for n in batch:
+        count *= n
+    tail = x.layout.shape[-2:]
+    return reshape(expand(x, (*batch, *tail)), (count, *tail))
+
+
+def outer(self: Tensor, vec2: Tensor) -> Tensor:
+    """All products of the elements of two vectors."""
+    return functions["mul"](unsqueeze(self, 1), vec2)
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input @ weight.T + bias``: ``(..., in) , (out, in), (out,) -> (..., out)``."""
+    if bias is not None and input.layout.ndim == 2:
+        return addmm(bias, input, view_of(weight, "t", ()))
+    result = matmul(input, view_of(weight, "t", ()) if weight.layout.ndim == 2 else weight)
+    return result if bias is None else functions["add"](result, bias)
+
+

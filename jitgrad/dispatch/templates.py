@@ -1,0 +1,165 @@
+"""The Python source of hot paths, written once per operator from these templates.
+
+A call on small tensors is dominated by the interpreter, so nothing generic may run on it: no loop
+over operands, no ``*args``, no per-operator branch. Each row's function is therefore expanded from
+a template with its arguments spelled out (docs/decisions/0004-generated-dispatch.md has figures);
+everything off the hot path is an ordinary function that the templates call.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Sequence
+from typing import Any
+
+FORWARD = '''
+def {name}({signature}, *, out=None):
+    if out is not None:
+        return write(({arguments},), out, "{name}")
+{numbers}
+    try:
+        plan = plans[{layouts}]
+    except (KeyError, AttributeError):
+        {arguments}, = operands({arguments})
+        plan = plans.add(({layouts}), forward(row, ({layouts},)))
+{check}
+    buffer = empty(plan.nbytes, BYTE)
+    plan.run(plan.spec, {buffers}, buffer, 0)
+    storage = new(Storage)
+    storage.version = 0
+    storage.buffer = buffer
+    storage.owner = storage.writer = None
+    result = new(Tensor)
+    result.storage = result.counter = storage
+    result.offset = 0
+    result.layout = plan.out
+    result.edge = result.view_meta = result.meta = None
+    result.tracked = False
+{record}
+    return result
+'''
+
+RECORD = '''
+    mode = modes.mode
+    if mode:
+        if mode != GRAD:
+            special(({arguments},), plan, result)
+        elif {tracked}:
+{edges}
+            cls = classes[{mask}]
+            if cls is None:
+                untracked(({arguments},), plan, result)
+            else:
+                node = new(cls)
+                node.seq = next_seq()
+                node.next_edges = ({next_edges},)
+                node.plan = plan
+                node.hooks = None
+                frame = getframe(1)
+                node.where = (frame.f_code, frame.f_lasti)
+                node.saved = cls.save({arguments}, result)
+                result.edge = (node, 0)
+                result.tracked = True
+'''
+
+APPLY = '''
+def apply(node, grad):
+    saved = node.saved
+    if saved is None:
+        raise backward_twice(node)
+    if grad is None:
+        return {undefined}
+{unpack}
+    try:
+        plan = plans[node.plan, {layouts}]
+    except KeyError:
+        plan = plans.add((node.plan, {layouts}), backward(({layouts},), node.plan))
+{allocate}
+    plan.run(plan.spec, {buffers}, {outputs})
+{wrap}
+    return ({grads},)
+'''
+
+_WRAP = '''
+    storage = new(Storage)
+    storage.version = 0
+    storage.buffer = buffer{i}
+    storage.owner = storage.writer = None
+    grad{i} = new(Tensor)
+    grad{i}.storage = grad{i}.counter = storage
+    grad{i}.offset = 0
+    grad{i}.layout = plan.outs[{i}]
+    grad{i}.edge = grad{i}.view_meta = grad{i}.meta = None
+    grad{i}.tracked = False
+    if plan.finish[{i}] is not None:
+        grad{i} = finish(grad{i}, plan.finish[{i}])
+'''
+
+
+def define(source: str, name: str, namespace: dict[str, Any]) -> Any:
+    """Run expanded source, keeping its lines for tracebacks."""
+    filename = f"<jitgrad dispatch {name}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace[name]
+
+
+def _each(names: Sequence[str], pattern: str, separator: str = ", ") -> str:
+    return separator.join(pattern.format(x=x, i=i) for i, x in enumerate(names))
+
+
+def forward_source(
+    name: str, inputs: Sequence[str], defaults: dict[str, str], differentiable: bool, checked: bool
+) -> str:
+    """The function of an elementwise row."""
+    numbers = "".join(
+        f"    if {x}.__class__ in NUMBERS:\n        {x} = constant({x})\n" for x in inputs[1:]
+    )
+    record = ""
+    if differentiable:
+        record = RECORD.format(
+            arguments=", ".join(inputs),
+            tracked=_each(inputs, "{x}.tracked", " or "),
+            edges=_each(inputs, " " * 12 + "e{i} = {x}.edge or gradient_edge({x})", "\n"),
+            mask=" + ".join(f"{1 << i} * (e{i} is not None)" for i in range(len(inputs))),
+            next_edges=_each(inputs, "e{i}"),
+        )
+    return FORWARD.format(
+        name=name,
+        signature=", ".join(x + (f"={defaults[x]}" if x in defaults else "") for x in inputs),
+        arguments=", ".join(inputs),
+        numbers=numbers,
+        layouts=_each(inputs, "{x}.layout"),
+        buffers=_each(inputs, "{x}.storage.buffer, {x}.offset"),
+        check=f"    check(({', '.join(inputs)},), plan)" if checked else "",
+        record=record,
+    )
+
+
+def apply_source(saved: Sequence[str], positions: Sequence[int], count: int, fused: bool) -> str:
+    """The backward of a node that saves ``saved`` and has gradients for inputs ``positions``.
+
+    ``fused`` False: every gradient is the incoming one, passed on as it is.
+    """
+    grads = ["None"] * count
+    for i, position in enumerate(positions):
+        grads[position] = f"grad{i}" if fused else "grad"
+    unpack = ""
+    if saved:
+        unpack = f"    {_each(saved, '{x}, v{i}')} = saved\n" + _each(
+            saved,
+            "    if {x}.counter.version != v{i}:\n        {x} = unpack(node, {i})",
+            "\n",
+        )
+    operands = ["grad", *saved]
+    outs = range(len(positions))
+    return APPLY.format(
+        undefined="(" + "None, " * count + ")",
+        unpack=unpack,
+        layouts=_each(operands, "{x}.layout"),
+        buffers=_each(operands, "{x}.storage.buffer, {x}.offset"),
+        allocate="\n".join(f"    buffer{i} = empty(plan.nbytes[{i}], BYTE)" for i in outs),
+        outputs=", ".join(f"buffer{i}, 0" for i in outs),
+        wrap="".join(_WRAP.format(i=i) for i in outs),
+        grads=", ".join(grads),
+    )

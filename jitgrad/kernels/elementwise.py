@@ -1,0 +1,168 @@
+"""The elementwise template: formulas and dtypes in, one compiled loop out.
+
+One kernel may write several results (an operator's gradients for all its inputs). Inside it has a
+loop for unit strides, which LLVM vectorises, one for each input that may be a broadcast scalar, and
+one for any strides; drivers do the rest (kernels/drivers.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..dtypes import BOOL, BY_NAME, FLOATING, INTEGER, dtype
+from ..layout import Layout, expand_strides, iteration_order
+from . import cache, drivers
+from .expression import parse, scalar_source
+
+CONDITIONS = frozenset({"condition", "mask"})
+
+_SOURCE = """
+import numpy as np
+{imports}
+T = {compute}
+{constants}
+
+def kernel({pointers}, {strides}, n, extras):
+    {casts}
+    {branches}
+"""
+
+
+def _indent(text: str, spaces: int) -> str:
+    return text.replace("\n", "\n" + " " * spaces)
+
+
+def numpy_name(d: dtype) -> str:
+    """The NumPy scalar type of a dtype in generated source."""
+    return "np.bool_" if d.category == BOOL else f"np.{d.name}"
+
+
+def load(source: str, stored: dtype, compute: dtype) -> str:
+    """Source that reads a stored element as the type of the computation."""
+    if stored.category == BOOL:
+        source = f"({source} != 0)"
+    elif compute.category == BOOL:
+        return f"({source} != 0)"
+    elif stored.category == FLOATING and compute.category == INTEGER and compute.itemsize < 4:
+        source = f"np.int32({source})"  # small integers take the low bits, as C's conversions do
+    return source if stored is compute else f"T({source})"
+
+
+def store(source: str, stored: dtype) -> str:
+    """Source that converts a computed value to what is stored."""
+    if stored.category == BOOL:
+        return f"np.uint8(({source}) != 0)"
+    return f"{numpy_name(stored)}({source})"
+
+
+def source(
+    formulas: Sequence[str],
+    names: Sequence[str],
+    inputs: Sequence[dtype],
+    outputs: Sequence[dtype],
+    compute: dtype,
+) -> str:
+    """The text of an elementwise kernel; ``names`` are the formulas' names of the inputs.
+
+    Inputs named in CONDITIONS are read as bools, whatever the dtype of the computation.
+    """
+    k_in, k_out = len(inputs), len(outputs)
+    everything = [*inputs, *outputs]
+    reads_as = [BY_NAME["bool"] if name in CONDITIONS else compute for name in names]
+    functions = sorted({f for text in formulas for f in parse(text).functions})
+    typed = [scalar_source(text, compute) for text in formulas]
+    constants: dict[str, str] = {}
+    bodies = []
+    for index, (body, definitions) in enumerate(typed):
+        # Each formula numbers its constants from zero; keep them apart by a prefix.
+        for line in definitions.splitlines():
+            name, value = line.split(" = ")
+            constants[f"f{index}{name}"] = value
+            body = _rename(body, name, f"f{index}{name}")
+        bodies.append(body)
+
+    def loop(index: Sequence[str], hoisted: int | None) -> str:
+        lines = []
+        reads = [
+            f"{names[i]} = {load(f'a{i}[{index[i] if i != hoisted else 0}]', d, reads_as[i])}"
+            for i, d in enumerate(inputs)
+        ]
+        if hoisted is not None:
+            lines.append(reads[hoisted])
+        lines.append("for i in range(n):")
+        lines += [f"    {r}" for i, r in enumerate(reads) if i != hoisted]
+        for j, (body, d) in enumerate(zip(bodies, outputs, strict=True)):
+            lines.append(f"    a{k_in + j}[{index[k_in + j]}] = {store(body, d)}")
+        return "\n".join(lines)
+
+    unit = ["i"] * (k_in + k_out)
+    branches = []
+    for hoisted in (None, *range(k_in if 1 < k_in <= 3 else 0)):
+        tests = [f"s{i} == {int(i != hoisted)}" for i in range(k_in + k_out)]
+        branches.append((" and ".join(tests), loop(unit, hoisted)))
+    general = loop([f"i * s{i}" for i in range(k_in + k_out)], None)
+    text = ""
+    for keyword, (test, body) in zip(["if"] + ["elif"] * len(branches), branches, strict=False):
+        text += f"{keyword} {test}:\n    {_indent(body, 4)}\n"
+    text += f"else:\n    {_indent(general, 4)}"
+    imports = f"from jitgrad.kernels.abi import {', '.join(sorted({f'p_{d.name}' for d in everything}))}"
+    if functions:
+        imports += f"\nfrom jitgrad.kernels.scalar import {', '.join(functions)}"
+    return _SOURCE.format(
+        imports=imports,
+        compute=numpy_name(compute),
+        constants="\n".join(f"{name} = {value}" for name, value in constants.items()),
+        pointers=", ".join(f"p{i}" for i in range(k_in + k_out)),
+        strides=", ".join(f"s{i}" for i in range(k_in + k_out)),
+        casts="; ".join(f"a{i} = p_{d.name}(p{i})" for i, d in enumerate(everything)),
+        branches=_indent(text, 4),
+    )
+
+
+def _rename(body: str, old: str, new: str) -> str:
+
+
+    return re.sub(rf"\b{old}\b", new, body)
+
+
+@functools.cache
+def kernel(
+    formulas: tuple[str, ...],
+    names: tuple[str, ...],
+    inputs: tuple[dtype, ...],
+    outputs: tuple[dtype, ...],
+    compute: dtype,
+) -> int:
+    """The address of the kernel that computes ``formulas`` of ``inputs`` in ``compute``."""
+    text = source(formulas, names, inputs, outputs, compute)
+    return cache.kernel(text, len(inputs) + len(outputs))
+
+
+def plan(
+    formulas: tuple[str, ...],
+    names: tuple[str, ...],
+    inputs: Sequence[Layout],
+    outputs: Sequence[Layout],
+    compute: dtype,
+) -> tuple[drivers.Driver, np.ndarray]:
+    """The driver and spec for these operands; inputs broadcast to the outputs' shape."""
+    address = kernel(
+        formulas, names, tuple(x.dtype for x in inputs), tuple(x.dtype for x in outputs), compute
+    )
+    shape = outputs[0].shape
+    strides = [o.strides for o in outputs]
+    strides = [expand_strides(x.shape, x.strides, shape) for x in inputs] + strides
+    # Walk memory in the order of the results, so that their stores are sequential.
+    order = iteration_order(shape, [*strides[len(inputs) :], *strides[: len(inputs)]])
+    calls = sum(len(parse(text).functions) for text in formulas)
+    return drivers.plan_loops(
+        address,
+        [shape[d] for d in order],
+        [[s[d] for d in order] for s in strides],
+        [x.dtype.itemsize for x in (*inputs, *outputs)],
+        work=1 + 4 * calls,
+    )

@@ -1,0 +1,80 @@
+"""Scalar formulas of the operator table, turned into source for a given dtype.
+
+A formula is one Python expression over the names of an operator's inputs (``grad * other``). It is
+read here as scalar code for a kernel; the same text is read elsewhere as an expression over
+Tensors. Numba's own promotion is not PyTorch's (float32 * 2 is float64, uint8 + uint8 is int64), so
+every literal gets the type of the computation, and integer results are wrapped after each step.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from typing import NamedTuple
+
+from ..dtypes import BOOL, INTEGER, dtype
+
+
+class Formula(NamedTuple):
+    """A parsed formula.
+
+    Attributes:
+        text: as written in the table.
+        names: the free names, in order of appearance, functions left out.
+        functions: the functions it calls (from kernels/scalar).
+    """
+
+    text: str
+    names: tuple[str, ...]
+    functions: tuple[str, ...]
+
+
+@functools.cache
+def parse(text: str) -> Formula:
+    """Parse a formula; ValueError where it is more than one expression of names and calls."""
+    tree = ast.parse(text, mode="eval")
+    functions = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    names = [
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id not in functions
+    ]
+    return Formula(text, tuple(dict.fromkeys(names)), tuple(sorted(functions)))
+
+
+class _Typed(ast.NodeTransformer):
+    """Types the literals of a formula, and wraps the steps of integer arithmetic."""
+
+    def __init__(self, compute: dtype) -> None:
+        self.compute = compute
+        self.constants: dict[float, str] = {}
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if isinstance(node.value, bool) or self.compute.category == BOOL:
+            return node
+        name = self.constants.setdefault(node.value, f"c{len(self.constants)}")
+        return ast.Name(name, ast.Load())
+
+    def _wrapped(self, node: ast.expr) -> ast.expr:
+        self.generic_visit(node)
+        if self.compute.category != INTEGER:
+            return node
+        return ast.Call(ast.Name("T", ast.Load()), [node], [])
+
+    visit_BinOp = _wrapped
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        # `not` yields a bool whatever it is applied to.
+        return self.generic_visit(node) if isinstance(node.op, ast.Not) else self._wrapped(node)
+
+
+def scalar_source(text: str, compute: dtype) -> tuple[str, str]:
+    """The formula as typed scalar source, and the definitions of the constants it names."""
+    typed = _Typed(compute)
+    tree = typed.visit(ast.parse(text, mode="eval"))
+    constants = "\n".join(f"{name} = T({value!r})" for value, name in typed.constants.items())
+    return ast.unparse(ast.fix_missing_locations(tree)), constants

@@ -1,0 +1,354 @@
+"""Rounding, signs, comparison and division of floats; the names shared with integers take those from ``integer``."""
+
+import numpy as np
+from numba.extending import overload, register_jitable
+
+from . import integer
+from .bits import (
+    OPTIONS,
+    library_fmod,
+    fma,
+    from_bits,
+    implement,
+    magnitude,
+    round_down,
+    round_to_even,
+    round_to_zero,
+    round_up,
+    select,
+    square_root,
+    to_bits,
+    with_sign,
+)
+
+jitable = register_jitable(**OPTIONS)
+
+
+def sqrt(x):
+    """Square root; NaN below zero."""
+    return np.sqrt(x)
+
+
+def rsqrt(x):
+    """1 / sqrt(x)."""
+    return np.divide(np.asarray(x).dtype.type(1), np.sqrt(x))
+
+
+def abs(x):
+    """Magnitude; that of the most negative integer wraps to itself."""
+    return np.abs(x)
+
+
+def sgn(x):
+    """-1, 0 or 1; 0 for NaN, as in torch."""
+    kind = np.asarray(x).dtype.type
+    return kind(x > 0) if kind in (np.bool_, np.uint8) else kind(int(x > 0) - int(x < 0))
+
+
+sign = sgn
+
+
+def floor(x):
+    """Rounded towards minus infinity."""
+    return np.floor(x)
+
+
+def ceil(x):
+    """Rounded towards infinity."""
+    return np.ceil(x)
+
+
+def trunc(x):
+    """Rounded towards zero."""
+    return np.trunc(x)
+
+
+def round(x):
+    """Rounded to the nearest integer, ties to even."""
+    return np.rint(x)
+
+
+def frac(x):
+    """x - trunc(x)."""
+    return x - np.trunc(x)
+
+
+def copysign(x, y):
+    """The magnitude of x with the sign of y."""
+    return np.copysign(x, y)
+
+
+def signbit(x):
+    """Whether the sign bit is set, also for -0 and NaN."""
+    return bool(np.signbit(x))
+
+
+def isnan(x):
+    """Whether x is NaN."""
+    return bool(np.isnan(x))
+
+
+def isinf(x):
+    """Whether x is an infinity."""
+    return bool(np.isinf(x))
+
+
+def isfinite(x):
+    """Whether x is neither NaN nor an infinity."""
+    return bool(np.isfinite(x))
+
+
+def maximum(x, y):
+    """The larger; NaN if either is."""
+    return np.maximum(x, y)
+
+
+def minimum(x, y):
+    """The smaller; NaN if either is."""
+    return np.minimum(x, y)
+
+
+def fmax(x, y):
+    """The larger; NaN only if both are."""
+    return np.fmax(x, y)
+
+
+def fmin(x, y):
+    """The smaller; NaN only if both are."""
+    return np.fmin(x, y)
+
+
+def clamp(x, low, high):
+    """x held in [low, high]; high where low > high; NaN if any is."""
+    return np.minimum(np.maximum(x, low), high)
+
+
+def where(condition, x, y):
+    """x if condition else y, without a branch."""
+    return x if condition else y
+
+
+def fmod(x, y):
+    """The remainder with the sign of x; NaN (integers: 0) for y = 0."""
+    with np.errstate(all="ignore"):
+        return np.fmod(x, y)
+
+
+def remainder(x, y):
+    """The remainder with the sign of y, as Python's %; NaN (integers: 0) for y = 0."""
+    with np.errstate(all="ignore"):
+        r = np.fmod(x, y)
+        return type(r)(r + y) if r != 0 and (r < 0) != (y < 0) else r
+
+
+def true_divide(x, y):
+    """x / y."""
+    with np.errstate(all="ignore"):
+        return np.divide(x, y)
+
+
+def trunc_divide(x, y):
+    """x / y rounded towards zero; 0 for integers and y = 0."""
+    with np.errstate(all="ignore"):
+        if isinstance(x, (float, np.floating)):
+            return np.trunc(np.divide(x, y))
+        q = np.floor_divide(x, y)
+        return type(q)(q + 1) if q < 0 and q * y != x else q
+
+
+def floor_divide(x, y):
+    """x / y rounded down, as Python's //; 0 for integers and y = 0."""
+    with np.errstate(all="ignore"):
+        if not isinstance(x, (float, np.floating)):
+            return np.floor_divide(x, y)
+        if y == 0:
+            return np.divide(x, y)
+        r = np.fmod(x, y)
+        q = (x - r) / y
+        if r != 0 and (r < 0) != (y < 0):
+            q -= 1
+        if q == 0:
+            return np.copysign(type(q)(0), x / y)
+        return np.floor(q) + (1 if q - np.floor(q) > 0.5 else 0)
+
+
+def hypot(x, y):
+    """sqrt(x^2 + y^2) without overflow; infinity wins over NaN."""
+    return np.hypot(x, y)
+
+
+def nextafter(x, y):
+    """The next float from x towards y."""
+    return np.nextafter(x, y)
+
+
+def _family(real, digits):
+    zero, half, one = real(0), real(0.5), real(1)
+    infinity = real(np.inf)
+    exact_quotients = real(2.0 ** (digits + 1))
+    tiniest = real(np.finfo(real).smallest_subnormal)
+    span = np.finfo(real).maxexp
+    high, low = real(2.0 ** (span // 2 - 4)), real(2.0 ** (-span // 2 + digits + 2))
+    up, down = real(2.0 ** (span - digits - 30)), real(2.0 ** (-span + digits + 30))
+
+    def sqrt_(x):
+        return square_root(x)
+
+    def rsqrt_(x):
+        return one / square_root(x)
+
+    def abs_(x):
+        return magnitude(x)
+
+    def sgn_(x):
+        return select(x > zero, one, select(x < zero, -one, zero))
+
+    def floor_(x):
+        return round_down(x)
+
+    def ceil_(x):
+        return round_up(x)
+
+    def trunc_(x):
+        return round_to_zero(x)
+
+    def round_(x):
+        return round_to_even(x)
+
+    def frac_(x):
+        return x - round_to_zero(x)
+
+    def copysign_(x, y):
+        return with_sign(x, y)
+
+    def signbit_(x):
+        return to_bits(x) < 0
+
+    def isnan_(x):
+        return x != x
+
+    def isinf_(x):
+        return magnitude(x) == infinity
+
+    def isfinite_(x):
+        return magnitude(x) < infinity
+
+    def maximum_(x, y):
+        return select((x > y) | (x != x), x, y)
+
+    def minimum_(x, y):
+        return select((x < y) | (x != x), x, y)
+
+    def fmax_(x, y):
+        return select((x > y) | (y != y), x, y)
+
+    def fmin_(x, y):
+        return select((x < y) | (y != y), x, y)
+
+    def clamp_(x, low, high):
+        y = select((x > low) | (x != x), x, low)
+        return select((y < high) | (y != y), y, high)
+
+    @jitable
+    def modulo(x, y):
+        """x - trunc(x / y) y, exact."""
+        a, b = magnitude(x), magnitude(y)
+        q = round_to_zero(a / b)
+        if q < exact_quotients:
+            # q is right or one off, and a - q b is a float either way.
+            r = fma(-q, b, a)
+            r = select(r < zero, r + b, r)
+            r = select(r >= b, r - b, r)
+            r = select(a < b, a, r)
+        else:
+            r = library_fmod(a, b)
+        return with_sign(r, x)
+
+    @jitable
+    def wrong_side(r, y):
+        return (r != zero) & ((r < zero) != (y < zero))
+
+    def fmod_(x, y):
+        return modulo(x, y)
+
+    def remainder_(x, y):
+        r = modulo(x, y)
+        return select(wrong_side(r, y), r + y, r)
+
+    def true_divide_(x, y):
+        return x / y
+
+    def trunc_divide_(x, y):
+        return round_to_zero(x / y)
+
+    def floor_divide_(x, y):
+        r = modulo(x, y)
+        q = (x - r) / y
+        q = select(wrong_side(r, y), q - one, q)
+        whole = round_down(q)
+        whole = select(q - whole > half, whole + one, whole)
+        quotient = x / y
+        whole = select(q == zero, with_sign(zero, quotient), whole)
+        return select(y == zero, quotient, whole)
+
+    def hypot_(x, y):
+        a, b = magnitude(x), magnitude(y)
+        larger = select(a > b, a, b)
+        # Powers of two keep the squares in range.
+        into = select(larger > high, down, select(larger < low, up, one))
+        back = select(larger > high, up, select(larger < low, down, one))
+        s, t = a * into, b * into
+        r = square_root(s * s + t * t) * back
+        return select((a == infinity) | (b == infinity), infinity, r)
+
+    def nextafter_(x, y):
+        i = to_bits(x)
+        away = (x < y) == (x > zero)
+        step = from_bits(select(away, i + 1, i - 1), x)
+        step = select(x == zero, with_sign(tiniest, y), step)
+        return select(x == y, y, select((x != x) | (y != y), x + y, step))
+
+    return {
+        "sqrt": sqrt_,
+        "rsqrt": rsqrt_,
+        "abs": abs_,
+        "sgn": sgn_,
+        "floor": floor_,
+        "ceil": ceil_,
+        "trunc": trunc_,
+        "round": round_,
+        "frac": frac_,
+        "copysign": copysign_,
+        "signbit": signbit_,
+        "isnan": isnan_,
+        "isinf": isinf_,
+        "isfinite": isfinite_,
+        "maximum": maximum_,
+        "minimum": minimum_,
+        "fmax": fmax_,
+        "fmin": fmin_,
+        "clamp": clamp_,
+        "fmod": fmod_,
+        "remainder": remainder_,
+        "true_divide": true_divide_,
+        "trunc_divide": trunc_divide_,
+        "floor_divide": floor_divide_,
+        "hypot": hypot_,
+        "nextafter": nextafter_,
+    }
+
+
+_FLOAT32, _FLOAT64 = _family(np.float32, 23), _family(np.float64, 52)
+for _name in _FLOAT32:
+    implement(
+        globals()[_name],
+        float32=_FLOAT32[_name],
+        float64=_FLOAT64[_name],
+        integer=integer.INTEGER.get(_name),
+        boolean=integer.BOOLEAN.get(_name),
+    )
+
+
+@overload(where, jit_options=OPTIONS)
+def _where(condition, x, y):
+    return lambda condition, x, y: select(condition, x, y)

@@ -1,0 +1,1 @@
+"""The operator table: rows declare what an operator is; nothing here computes."""

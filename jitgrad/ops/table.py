@@ -1,0 +1,143 @@
+"""What a row of the operator table says.
+
+A row names an operator, its inputs and its derivatives. Everything else follows from it: compiled
+kernels, the function, the method, the in-place and ``out=`` variants, the autograd node, the
+documentation and the derived tests.
+
+A derivative is a formula over names: the operator's inputs, ``result``, the incoming ``grad`` and,
+for structured operators, attributes such as ``dim``. The names it uses decide what a node saves,
+and each is saved only if the input the formula belongs to requires grad.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..dtypes import BOOL, COMPLEX
+from ..kernels.elementwise import CONDITIONS
+from ..kernels.expression import parse
+
+
+class Promotion(enum.Enum):
+    """How the dtype of the computation and of the result follow from the inputs."""
+
+    ARITHMETIC = "both are the promoted dtype"
+    FLOAT = "as ARITHMETIC, integers become the default float dtype"
+    COMPARE = "computed in the promoted dtype, the result is bool"
+    LOGICAL = "every input is read as a bool, the result is bool"
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """An elementwise operator.
+
+    Attributes:
+        name: the function's name; ``<name>_`` is the in-place variant.
+        inputs: argument names, PyTorch's; all but the first may be Python numbers.
+        forward: the formula of the result.
+        grad: the formula of each differentiable input's gradient.
+        doc: one sentence for the docstring; the rest of it is derived.
+        promote: how dtypes follow.
+        categories: the lowest and the highest dtype category that is accepted.
+        domain: an interval inside which the function is smooth (for tests).
+        inplace, method: whether ``<name>_`` and ``Tensor.<name>`` exist.
+        aliases: other public names of the same function.
+        node: the autograd node's name; by default CamelCase of the name + ``Backward0``.
+        integer_zero_division: whether an integer zero as last input is an error.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    forward: str
+    grad: Mapping[str, str] = field(default_factory=dict)
+    doc: str = ""
+    promote: Promotion = Promotion.ARITHMETIC
+    categories: tuple[int, int] = (BOOL, COMPLEX)
+    domain: tuple[float, float] = (-2.0, 2.0)
+    inplace: bool = True
+    method: bool = True
+    aliases: tuple[str, ...] = ()
+    node: str = ""
+    integer_zero_division: bool = False
+
+    def __post_init__(self) -> None:
+        known = {*self.inputs, "grad", "result"}
+        for text in (self.forward, *self.grad.values()):
+            unknown = set(parse(text).names) - known
+            if unknown:
+                raise ValueError(f"{self.name}: formula {text!r} names unknown {sorted(unknown)}")
+        unknown = set(self.grad) - set(self.inputs)
+        if unknown:
+            raise ValueError(f"{self.name}: gradients of unknown inputs {sorted(unknown)}")
+
+    @property
+    def node_name(self) -> str:
+        return self.node or camel_case(self.name) + "Backward0"
+
+    @property
+    def booleans(self) -> frozenset[str]:
+        """Inputs that are conditions: read as bools and left out of promotion."""
+        return CONDITIONS & frozenset(self.inputs)
+
+
+@dataclass(frozen=True)
+class Structured:
+    """An operator whose derivative is a short function over Tensors (reductions, matmul, ...).
+
+    Attributes:
+        name: the operator's name.
+        inputs: names of its tensor inputs.
+        grad: for each differentiable input a function whose parameter names say what it needs:
+            inputs, ``result``, ``grad``, attributes of the call, or ``<input>_layout``.
+        node: the autograd node's name.
+        outputs: how many results carry gradients; with several, ``grad`` arrives as a tuple.
+        fresh: whether every formula returns memory of its own (which a leaf may keep as .grad).
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    grad: Mapping[str, Callable[..., Any]]
+    node: str = ""
+    outputs: int = 1
+    fresh: bool = False
+    parameters: Mapping[str, tuple[str, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        parameters = {
+            name: tuple(inspect.signature(formula).parameters)
+            for name, formula in self.grad.items()
+        }
+        object.__setattr__(self, "parameters", parameters)
+
+    @property
+    def node_name(self) -> str:
+        return self.node or camel_case(self.name) + "Backward0"
+
+
+ELEMENTWISE: dict[str, Elementwise] = {}
+STRUCTURED: dict[str, Structured] = {}
+
+
+def camel_case(name: str) -> str:
+    """PyTorch's node name of an operator: ``log_softmax`` -> ``LogSoftmax``."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def op(name: str, inputs: str, forward: str, **details: Any) -> Elementwise:
+    """Add an elementwise operator to the table."""
+    row = Elementwise(name, tuple(inputs.split()), forward, **details)
+    if ELEMENTWISE.setdefault(name, row) is not row:
+        raise ValueError(f"operator {name} is in the table twice")
+    return row
+
+
+def structured(name: str, inputs: str, **details: Any) -> Structured:
+    """Add a structured operator to the table."""
+    row = Structured(name, tuple(inputs.split()), **details)
+    if STRUCTURED.setdefault(name, row) is not row:
+        raise ValueError(f"operator {name} is in the table twice")
+    return row

@@ -1,0 +1,64 @@
+"""Thread-local modes, the default dtype, and the counter that orders the tape."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from . import dtypes
+from .dtypes import dtype
+
+# Bits of `modes.mode`. An operator reads this one word: 0 means nothing is recorded, GRAD alone
+# is the plain tape, and anything above asks the general (slower) path to look closer.
+GRAD = 1
+SPECIAL = 2  # inference mode, saved-tensor hooks, forward-mode AD or anomaly detection
+
+
+class _Modes(threading.local):
+    """Modes of the calling thread; class attributes are every new thread's defaults."""
+
+    mode: int = GRAD
+    inference: bool = False
+    saved_hooks: tuple[Any, ...] = ()
+
+
+modes = _Modes()
+
+# Nodes created later have larger numbers, so executing the largest first is a topological order.
+# One counter for all threads: it is monotonic within each, which is what the engine needs.
+next_sequence_number: Callable[[], int] = itertools.count().__next__
+
+
+def set_grad_mode(enabled: bool) -> None:
+    modes.mode = modes.mode | GRAD if enabled else modes.mode & ~GRAD
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded in this thread."""
+    return bool(modes.mode & GRAD)
+
+
+_default_dtype = dtypes.float32
+_on_default_dtype: list[Callable[[], None]] = []
+
+
+def get_default_dtype() -> dtype:
+    """The dtype of tensors made from Python floats (float32 unless changed)."""
+    return _default_dtype
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Set the dtype of tensors made from Python floats; TypeError unless it is a float dtype."""
+    global _default_dtype
+    if not isinstance(d, dtype) or not d.is_floating_point:
+        raise TypeError(f"only floating-point types are supported as the default type, got {d!r}")
+    _default_dtype = d
+    for forget in _on_default_dtype:
+        forget()
+
+
+def on_default_dtype(forget: Callable[[], None]) -> None:
+    """Register what must be forgotten when the default dtype changes (cached plans)."""
+    _on_default_dtype.append(forget)

@@ -1,0 +1,89 @@
+"""Flat byte buffers and the version counters of the tensors that share them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_BYTE = np.dtype(np.uint8)
+_empty = np.empty
+
+
+class VersionCounter:
+    """Counts writes to one alias family (a base, its views, its detached aliases).
+
+    ``writer`` says where the last write came from; it is read only when an error is reported.
+    """
+
+    __slots__ = ("version", "writer")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.writer: Any = None
+
+
+class Storage(VersionCounter):
+    """A flat byte buffer. The dtype lives in the tensor, as in PyTorch's untyped storage.
+
+    A storage is also the version counter of the alias family it was allocated for: one object
+    fewer for every result. ``Tensor.data`` starts a family of its own on the same storage, with a
+    counter of its own, which is why tensors name their counter instead of asking their storage.
+
+    Attributes:
+        buffer: ``uint8[nbytes]``; replaced by :meth:`resize_`, so kernels look it up at launch.
+        owner: the foreign object that owns the memory (a NumPy array), if any; such a storage
+            cannot be resized.
+    """
+
+    __slots__ = ("__weakref__", "buffer", "owner")
+
+    def __init__(self, buffer: np.ndarray, owner: Any = None) -> None:
+        self.version = 0
+        self.writer = None
+        self.buffer = buffer
+        self.owner = owner
+
+    @staticmethod
+    def allocate(nbytes: int) -> Storage:
+        """A new storage of ``nbytes`` uninitialised bytes."""
+        return Storage(_empty(nbytes, _BYTE))
+
+    def data_ptr(self) -> int:
+        """The address of the first byte."""
+        return self.buffer.ctypes.data if self.buffer.size else 0
+
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self.buffer.size
+
+    def size(self) -> int:
+        """The size in bytes (an untyped storage's elements are bytes)."""
+        return self.buffer.size
+
+    def __len__(self) -> int:
+        return self.buffer.size
+
+    def resize_(self, nbytes: int) -> Storage:
+        """Change the size in place, keeping the common prefix; every alias sees it."""
+        if self.owner is not None:
+            raise RuntimeError("Trying to resize storage that is not resizable")
+        buffer = _empty(nbytes, _BYTE)
+        kept = min(nbytes, self.buffer.size)
+        buffer[:kept] = self.buffer[:kept]
+        self.buffer = buffer
+        return self
+
+    def clone(self) -> Storage:
+        """A copy in memory of its own."""
+        return Storage(self.buffer.copy())
+
+    def tolist(self) -> list[int]:
+        """The bytes as a list of ints."""
+        return self.buffer.tolist()
+
+    def __getitem__(self, index: int) -> int:
+        return int(self.buffer[index])
+
+    def __repr__(self) -> str:
+        return f"[jitgrad.storage.Storage of size {self.buffer.size}]"
