@@ -47,4 +47,37 @@ from .logarithm import acosh, asinh, atanh, log, log1p, log2, log10, logaddexp
 from .power import pow
 from .trigonometric import acos, asin, atan, atan2, cos, sin, sinc, tan
 
-ULP: dict[str, tuple[float, float]] = {}
+ULP: dict[str, tuple[float, float]] = {
+    "exp": (0.9, 0.9),
+    "exp2": (0.9, 0.85),
+    "expm1": (1.35, 1.6),
+    "log": (0.85, 0.9),
+    "log2": (1.1, 1.1),
+    "log10": (1.05, 1.0),
+    "log1p": (0.85, 0.85),
+    "sqrt": (0.5, 0.5),
+    "rsqrt": (1.55, 1.55),
+    "sin": (0.85, 0.95),
+    "cos": (0.9, 0.95),
+    "tan": (1.15, 1.3),
+    "asin": (1.55, 1.55),
+    "acos": (0.95, 1.05),
+    "atan": (1.4, 1.9),
+    "sinh": (2.05, 2.0),
+    "cosh": (1.35, 1.3),
+    "tanh": (1.45, 1.45),
+    "asinh": (1.7, 1.7),
+    "acosh": (2.05, 2.05),
+    "atanh": (1.95, 1.85),
+    "sigmoid": (2.2, 2.25),
+    "erf": (1.1, 0.95),
+    "erfc": (3.95, 3.25),
+    "erfinv": (2.45, 3.35),
+    "lgamma": (0.5, 1.8),
+    "digamma": (0.5, 2.45),
+    "sinc": (2.95, 2.15),
+    "pow": (0.55, 0.9),
+    "atan2": (1.5, 1.8),
+    "hypot": (1.2, 1.15),
+    "logaddexp": (1.5, 1.55),
+}

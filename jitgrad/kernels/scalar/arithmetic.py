@@ -250,16 +250,21 @@ def _family(real, digits):
         return select((y < high) | (y != y), y, high)
 
     @jitable
+    def small_division(a, b, q):
+        """a - q b and q for q = trunc(a / b), a >= 0, b >= 0, which rounding may have left one off."""
+        r = fma(-q, b, a)
+        low, high = r < zero, r >= b
+        r = select(low, r + b, select(high, r - b, r))
+        # An infinite b has no place in the sum above.
+        return select(a < b, a, r), select(low, q - one, select(high, q + one, q))
+
+    @jitable
     def modulo(x, y):
         """x - trunc(x / y) y, exact."""
         a, b = magnitude(x), magnitude(y)
         q = round_to_zero(a / b)
         if q < exact_quotients:
-            # q is right or one off, and a - q b is a float either way.
-            r = fma(-q, b, a)
-            r = select(r < zero, r + b, r)
-            r = select(r >= b, r - b, r)
-            r = select(a < b, a, r)
+            r, _ = small_division(a, b, q)
         else:
             r = library_fmod(a, b)
         return with_sign(r, x)
@@ -282,13 +287,17 @@ def _family(real, digits):
         return round_to_zero(x / y)
 
     def floor_divide_(x, y):
-        r = modulo(x, y)
+        a, b = magnitude(x), magnitude(y)
+        quotient = x / y
+        q = round_to_zero(magnitude(quotient))
+        if q < exact_quotients:
+            r, q = small_division(a, b, q)
+            return with_sign(q + select((quotient < zero) & (r != zero), one, zero), quotient)
+        r = with_sign(library_fmod(a, b), x)
         q = (x - r) / y
         q = select(wrong_side(r, y), q - one, q)
         whole = round_down(q)
         whole = select(q - whole > half, whole + one, whole)
-        quotient = x / y
-        whole = select(q == zero, with_sign(zero, quotient), whole)
         return select(y == zero, quotient, whole)
 
     def hypot_(x, y):

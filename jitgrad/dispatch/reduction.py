@@ -1,0 +1,738 @@
+"""Reductions, scans and softmax, over any dimensions."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .. import dtypes, errors, state
+from ..kernels import reduction as kernels
+from ..layout import (
+    Layout,
+    Shape,
+    dense_layout,
+    normalize_dim,
+    normalize_dims,
+)
+from ..ops.table import structured
+from ..state import GRAD, modes
+from ..tensor import Tensor
+from . import convert
+from .elementwise import functions, prepare_out
+from .make import fresh
+from .plans import PlanCache
+from .record import StructuredNode, node_class, record
+from .view import expand, reshape, view_of
+
+_f = functions
+_plans = PlanCache()
+
+
+# Launching ----------------------------------------------------------------------------------------
+def _shape(of: Layout, dims: Sequence[int], keepdim: bool) -> Shape:
+    if keepdim:
+        return tuple(1 if d in dims else n for d, n in enumerate(of.shape))
+    return tuple(n for d, n in enumerate(of.shape) if d not in dims)
+
+
+def reduced(
+    kind: str,
+    inputs: Sequence[Tensor],
+    dims: tuple[int, ...],
+    outs: Sequence[dtypes.dtype],
+    keepdim: bool = False,
+    **parameters: Any,
+) -> tuple[Tensor, ...]:
+    """Run a reduction kernel: fresh results of the given dtypes, no history.
+
+    The kernels write results with the reduced dimensions kept at size one.
+    """
+    of = inputs[0].layout
+    key = (kind, dims, keepdim, *(x.layout for x in inputs), *outs, *parameters.items())
+    plan = _plans.get(key)
+    if plan is None:
+        kept = [dense_layout(_shape(of, dims, True), d) for d in outs]
+        program = kernels.plan(kind, [x.layout for x in inputs], dims, kept, **parameters)
+        finals = [dense_layout(_shape(of, dims, keepdim), d) for d in outs]
+        plan = _plans.add(key, (program, finals))
+    program, finals = plan
+    results = tuple(fresh(x) for x in finals)
+    buffers: list[Any] = []
+    for t in (*inputs, *results):
+        buffers += (t.storage.buffer, t.offset)
+    program.run(*buffers)
+    return results
+
+
+def _restored(grad: Tensor, of: Layout, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    """A reduced tensor seen again in the shape before the reduction."""
+    if not keepdim:
+        grad = reshape(grad, _shape(of, dims, True))
+    return expand(grad, of.shape)
+
+
+class _Call(NamedTuple):
+    """What a reduction's node remembers of the call."""
+
+    dims: tuple[int, ...]
+    keepdim: bool
+
+    def restore(self, x: Tensor, of: Layout) -> Tensor:
+        return _restored(x, of, self.dims, self.keepdim)
+
+
+def _dims(self: Tensor, dim: Any, name: str) -> tuple[int, ...]:
+    if not isinstance(self, Tensor):
+        raise errors.argument(name, "input", "Tensor", self)
+    if self.layout.ndim == 0 and dim is not None and dim != ():
+        normalize_dims(dim, 0)
+        return ()
+    return normalize_dims(dim, self.layout.ndim)
+
+
+def _finish(name: str, result: Tensor, out: Tensor | None, self: Tensor) -> Tensor:
+    if out is None:
+        return result
+    prepare_out(name, (self,), out, result.layout.shape)
+    return convert.copy_(out, result)
+
+
+def _pair(name: str, dim: Any, plain: type, dimmed: type) -> type[StructuredNode]:
+    """PyTorch names the node of ``sum()`` SumBackward0, of ``sum(dim)`` SumBackward1."""
+    return plain if dim is None else dimmed
+
+
+def _numbered(name: str, grad: Any) -> tuple[type[StructuredNode], type[StructuredNode]]:
+    base = "".join(part.capitalize() for part in name.split("_"))
+    first = structured(f"{name}_all", "self", grad={"self": grad}, node=f"{base}Backward0")
+    second = structured(f"{name}_dims", "self", grad={"self": grad}, node=f"{base}Backward1")
+    return node_class(first), node_class(second)
+
+
+# Sums ---------------------------------------------------------------------------------------------
+_SUM = _numbered("sum", lambda grad, layout, call: _cast_to(call.restore(grad, layout), layout))
+_MEAN = _numbered(
+    "mean",
+    lambda grad, layout, call: _cast_to(
+        _f["div"](call.restore(grad, layout), _count(layout, call.dims)), layout
+    ),
+)
+
+
+def _cast_to(x: Tensor, of: Layout) -> Tensor:
+    return x if x.layout.dtype is of.dtype else convert.to(x, of.dtype)
+
+
+def _count(of: Layout, dims: Sequence[int]) -> int:
+    return math.prod(of.shape[d] for d in dims)
+
+
+def sum(
+    self: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtypes.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The sum over all dimensions or those of ``dim``; integers and bools are summed as int64.
+
+    float32 sums are accumulated in blocks whose totals are added in float64.
+
+    Raises:
+        IndexError: for a dimension out of range.
+        RuntimeError: for one that appears twice.
+
+    Gradient: ``grad``, expanded to the shape of ``self``.
+    """
+    dims = _dims(self, dim, "sum")
+    of = self.layout.dtype
+    d = dtype or (of if of.category >= dtypes.FLOATING else dtypes.int64)
+    (result,) = reduced("sum", (self,), dims, (d,), keepdim)
+    if self.tracked:
+        cls = _SUM[0] if dim is None else _SUM[1]
+        record(cls, (self,), (result,), {"call": _Call(dims, keepdim)})
+    return _finish("sum", result, out, self)
+
+
+def mean(
+    self: Tensor,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtypes.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The mean over all dimensions or those of ``dim``.
+
+    Raises:
+        RuntimeError: for integer tensors without ``dtype``.
+
+    Gradient: ``grad / n``, expanded to the shape of ``self``.
+    """
+    dims = _dims(self, dim, "mean")
+    d = dtype or self.layout.dtype
+    if d.category < dtypes.FLOATING:
+        what = "Input dtype must be either a floating point or complex dtype"
+        raise RuntimeError(
+            f"mean(): could not infer output dtype. {what}. Got: {d.tensor_type.removesuffix('Tensor')}"
+        )
+    (result,) = reduced("mean", (self,), dims, (d,), keepdim)
+    cls = _MEAN[0] if dim is None else _MEAN[1]
+    record(cls, (self,), (result,), {"call": _Call(dims, keepdim)})
+    return _finish("mean", result, out, self)
+
+
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """Summed over broadcast dimensions down to ``size``; the adjoint of :func:`expand`."""
+    from ..tensor import shape_argument
+
+    shape = shape_argument("sum_to_size", size)
+    of = self.layout.shape
+    if shape == of:
+        return self
+    if not convert.shapes_reduce(of, shape):
+        raise RuntimeError(f"size {list(shape)} is not expandable to size {list(of)}.")
+    lead = len(of) - len(shape)
+    dims = tuple(range(lead)) + tuple(
+        d + lead for d, n in enumerate(shape) if n == 1 and of[d + lead] != 1
+    )
+    result = sum(self, dims, keepdim=True) if dims else self
+    return reshape(result, shape) if lead else result
+
+
+# Products -----------------------------------------------------------------------------------------
+def _prod_grad(grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: _Call) -> Tensor:
+    """Each element's gradient is the product of the others; with a zero among them no division."""
+    restored = call.restore(_f["mul"](grad, result), layout)
+    if not bool(any_(_f["eq"](self, 0))):
+        return _cast_to(_f["div"](restored, self), layout)
+    if not call.dims:
+        return _cast_to(call.restore(grad, layout), layout)
+    return _cast_to(
+        _f["mul"](call.restore(grad, layout), _product_of_others(self, call.dims)), layout
+    )
+
+
+def _product_of_others(self: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """For each element the product of the other elements along ``dims``.
+
+    Made from products alone (each with one factor replaced by 1), so that it can be differentiated
+    again at zeros. Quadratic in the reduced size; only used where there are zeros.
+    """
+    from .creation import eye
+
+    kept = [d for d in range(self.layout.ndim) if d not in dims]
+    order = [*kept, *dims]
+    moved = view_of(self, "permute", (tuple(order),))
+    n = _count(self.layout, dims)
+    flat = reshape(moved, (*(self.layout.shape[d] for d in kept), 1, n))
+    mask = eye(n, dtype=dtypes.bool_)
+    others = prod(_f["where"](mask, 1, flat), -1)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return view_of(reshape(others, moved.layout.shape), "permute", (tuple(back),))
+
+
+_PROD = _numbered("prod", _prod_grad)
+
+
+def prod(
+    self: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtypes.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The product over all dimensions or ``dim``; integers and bools are multiplied as int64.
+
+    Gradient: ``grad`` times the product of the other elements, also where some are zero.
+    """
+    dims = _dims(self, dim, "prod")
+    of = self.layout.dtype
+    d = dtype or (of if of.category >= dtypes.FLOATING else dtypes.int64)
+    (result,) = reduced("prod", (self,), dims, (d,), keepdim)
+    cls = _PROD[0] if dim is None else _PROD[1]
+    record(cls, (self,), (result,), {"call": _Call(dims, keepdim)})
+    return _finish("prod", result, out, self)
+
+
+# Extremes -----------------------------------------------------------------------------------------
+def _evenly(grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: _Call) -> Tensor:
+    """The gradient shared evenly by the elements that are the extreme (or NaN, if it is)."""
+    extreme = call.restore(result, layout)
+    ties = _f["eq"](self, extreme)
+    if layout.dtype.is_floating_point:
+        ties = _f["logical_or"](ties, _f["logical_and"](_f["isnan"](self), _f["isnan"](extreme)))
+    count = sum(ties, call.dims, keepdim=True)
+    share = _f["div"](call.restore(grad, layout), count)
+    return _f["where"](ties, share, 0)
+
+
+def _at_index(grad: Tensor, layout: Layout, dim: int, keepdim: bool, indices: Tensor) -> Tensor:
+    """The gradient put at the chosen index of each line, zeros elsewhere."""
+    if not keepdim and layout.ndim:
+        grad, indices = view_of(grad, "unsqueeze", (dim,)), view_of(indices, "unsqueeze", (dim,))
+    zeros = grad.new_zeros(layout.shape)  # type: ignore[attr-defined]
+    return zeros.scatter(dim, indices, grad)
+
+
+_EXTREME = {
+    name: node_class(
+        structured(f"{name}_all", "self", grad={"self": _evenly}, node=f"{name.capitalize()}Backward1")
+    )
+    for name in ("max", "min")
+}
+_EXTREME_DIM = {
+    name: node_class(
+        structured(
+            f"{name}_dim", "self", grad={"self": _at_index}, node=f"{name.capitalize()}Backward0"
+        )
+    )
+    for name in ("max", "min")
+}
+_AEXTREME = {
+    name: node_class(structured(name, "self", grad={"self": _evenly})) for name in ("amax", "amin")
+}
+
+
+def _check_not_empty(name: str, self: Tensor, dims: Sequence[int]) -> None:
+    if self.layout.numel == 0 and (not dims or any(self.layout.shape[d] == 0 for d in dims)):
+        if not self.layout.ndim or len(dims) == self.layout.ndim:
+            raise RuntimeError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
+                "the reduction dim with the 'dim' argument."
+            )
+        bad = next(d for d in dims if self.layout.shape[d] == 0)
+        raise IndexError(f"{name}(): Expected reduction dim {bad} to have non-zero size.")
+
+
+class ValuesIndices(tuple[Tensor, Tensor]):
+    """The results of an operation that also tells where it found them."""
+
+    __slots__ = ()
+
+    @property
+    def values(self) -> Tensor:
+        """What was found."""
+        return self[0]
+
+    @property
+    def indices(self) -> Tensor:
+        """Where it was found, along the dimension."""
+        return self[1]
+
+    def __repr__(self) -> str:
+        return f"jitgrad.return_types.values_indices(\nvalues={self[0]!r},\nindices={self[1]!r})"
+
+
+def _extreme(name: str, self: Tensor, args: tuple[Any, ...], keepdim: bool, out: Any) -> Any:
+    if args and isinstance(args[0], Tensor):
+        return _f["maximum" if name == "max" else "minimum"](self, args[0], out=out)
+    if not args:
+        dims = _dims(self, None, name)
+        _check_not_empty(name, self, dims)
+        (result,) = reduced(f"a{name}", (self,), dims, (self.layout.dtype,))
+        record(_EXTREME[name], (self,), (result,), {"call": _Call(dims, False)})
+        return _finish(name, result, out, self)
+    dim = args[0]
+    if len(args) > 1:
+        keepdim = args[1]
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise errors.argument(name, "dim", "int", dim)
+    dim = normalize_dim(dim, self.layout.ndim)
+    if not self.layout.ndim:
+        values = _f["clone"](self)
+        return ValuesIndices((values, values.new_zeros((), dtype=dtypes.int64)))  # type: ignore[attr-defined]
+    if self.layout.shape[dim] == 0:
+        raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
+    values, indices = reduced(
+        name, (self,), (dim,), (self.layout.dtype, dtypes.int64), keepdim
+    )
+    record(
+        _EXTREME_DIM[name],
+        (self,),
+        (values,),
+        {"dim": dim, "keepdim": keepdim, "indices": indices},
+    )
+    if out is not None:
+        return ValuesIndices(
+            (_finish(name, values, out[0], self), _finish(name, indices, out[1], self))
+        )
+    return ValuesIndices((values, indices))
+
+
+def max(self: Tensor, *args: Any, dim: Any = None, keepdim: bool = False, out: Any = None) -> Any:
+    """``max()``: the largest element. ``max(dim)``: values and indices along a dimension.
+    ``max(other)``: elementwise. NaN counts as the largest.
+
+    Gradient: without ``dim`` shared evenly between ties; with it, all to the returned index.
+    """
+    return _extreme("max", self, args if dim is None else (dim,), keepdim, out)
+
+
+def min(self: Tensor, *args: Any, dim: Any = None, keepdim: bool = False, out: Any = None) -> Any:
+    """``min()``, ``min(dim)`` and ``min(other)``: as :func:`max`, for the smallest."""
+    return _extreme("min", self, args if dim is None else (dim,), keepdim, out)
+
+
+def _aextreme(name: str, self: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Tensor:
+    dims = _dims(self, None if dim == () else dim, name)
+    _check_not_empty(name, self, dims)
+    (result,) = reduced(name, (self,), dims, (self.layout.dtype,), keepdim)
+    record(_AEXTREME[name], (self,), (result,), {"call": _Call(dims, keepdim)})
+    return _finish(name, result, out, self)
+
+
+def amax(
+    self: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """The largest element over ``dim`` (all by default). Gradient: shared evenly between ties."""
+    return _aextreme("amax", self, dim, keepdim, out)
+
+
+def amin(
+    self: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """The smallest element over ``dim`` (all by default). Gradient: shared evenly between ties."""
+    return _aextreme("amin", self, dim, keepdim, out)
+
+
+def _arg(name: str, self: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
+    dims = _dims(self, dim, name)
+    if self.layout.numel == 0 and (dim is None or self.layout.shape[dims[0]] == 0):
+        raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0")
+    if not dims:
+        return _finish(name, self.new_zeros((), dtype=dtypes.int64), out, self)  # type: ignore[attr-defined]
+    (result,) = reduced(name, (self,), dims, (dtypes.int64,), keepdim)
+    return _finish(name, result, out, self)
+
+
+def argmax(
+    self: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """The index (int64) of the first largest element, along ``dim`` or of the flattened tensor."""
+    return _arg("argmax", self, dim, keepdim, out)
+
+
+def argmin(
+    self: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """The index (int64) of the first smallest element, along ``dim`` or of the flattened tensor."""
+    return _arg("argmin", self, dim, keepdim, out)
+
+
+# Logic --------------------------------------------------------------------------------------------
+def _logical(name: str, self: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Tensor:
+    dims = _dims(self, dim, name)
+    d = dtypes.uint8 if self.layout.dtype is dtypes.uint8 else dtypes.bool_
+    (result,) = reduced(name, (self,), dims, (d,), keepdim)
+    return _finish(name, result, out, self)
+
+
+def any_(
+    self: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """Whether any element is nonzero (uint8 for uint8 tensors, else bool)."""
+    return _logical("any", self, dim, keepdim, out)
+
+
+def all_(
+    self: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """Whether every element is nonzero (uint8 for uint8 tensors, else bool)."""
+    return _logical("all", self, dim, keepdim, out)
+
+
+# Moments ------------------------------------------------------------------------------------------
+def _centered(self: Tensor, dims: tuple[int, ...]) -> Tensor:
+    return _f["sub"](self, mean(self, dims, keepdim=True))
+
+
+def _degrees(layout: Layout, dims: tuple[int, ...], correction: float) -> float:
+    return builtins.max(_count(layout, dims) - correction, 0)
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else math.inf
+
+
+def _var_grad(grad: Tensor, self: Tensor, layout: Layout, call: _Call, correction: float) -> Tensor:
+    scale = _ratio(2.0, _degrees(layout, call.dims, correction))
+    return _f["mul"](_f["mul"](call.restore(grad, layout), scale), _centered(self, call.dims))
+
+
+def _std_grad(
+    grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: _Call, correction: float
+) -> Tensor:
+    inner = _f["where"](_f["eq"](result, 0), 0, _f["div"](grad, _f["mul"](result, 2)))
+    return _var_grad(inner, self, layout, call, correction)
+
+
+_VAR = node_class(structured("var", "self", grad={"self": _var_grad}))
+_STD = node_class(structured("std", "self", grad={"self": _std_grad}))
+
+
+def _moment(name: str, self: Tensor, dim: Any, keepdim: bool, correction: float) -> Tensor:
+    dims = _dims(self, dim, name)
+    d = self.layout.dtype
+    if d.category < dtypes.FLOATING:
+        raise RuntimeError(f"{name}: only support floating point and complex dtypes, got {d}")
+    source = self.detach()  # type: ignore[attr-defined]
+    center = mean(source, dims, keepdim=True) if dims else source
+    degrees = _degrees(self.layout, dims, correction)
+    (result,) = reduced(name, (source, center), dims, (d,), keepdim, degrees=float(degrees))
+    cls = _VAR if name == "var" else _STD
+    record(
+        cls, (self,), (result,), {"call": _Call(dims, keepdim), "correction": correction}
+    )
+    return result
+
+
+def _correction(args: tuple[Any, ...], dim: Any, unbiased: Any, correction: Any) -> Any:
+    """The legacy ``var(unbiased)``, ``var(dim, unbiased)`` and today's ``correction``."""
+    if args and isinstance(args[0], bool):
+        unbiased, args = args[0], args[1:]
+    elif args:
+        dim, args = args[0], args[1:]
+    if args:
+        unbiased, args = args[0], args[1:]
+    keepdim = args[0] if args else None
+    if correction is None:
+        correction = 1 if unbiased is None else int(unbiased)
+    return dim, keepdim, correction
+
+
+def var(
+    self: Tensor,
+    *args: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    correction: float | None = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The variance over ``dim``, divided by ``n - correction`` (1 by default).
+
+    Gradient: ``2 * grad * (self - mean) / (n - correction)``.
+    """
+    dim, kept, correction = _correction(args, dim, unbiased, correction)
+    return _finish("var", _moment("var", self, dim, kept or keepdim, correction), out, self)
+
+
+def std(
+    self: Tensor,
+    *args: Any,
+    dim: Any = None,
+    unbiased: bool | None = None,
+    correction: float | None = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The standard deviation: the root of :func:`var`. Gradient: 0 where it is 0."""
+    dim, kept, correction = _correction(args, dim, unbiased, correction)
+    return _finish("std", _moment("std", self, dim, kept or keepdim, correction), out, self)
+
+
+# Norms --------------------------------------------------------------------------------------------
+def _norm_grad(
+    grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: _Call, p: float
+) -> Tensor:
+    """d|x|_p = grad * sign(x) * (|x| / |x|_p) ** (p - 1), and 0 where the norm is 0."""
+    g, norm = call.restore(grad, layout), call.restore(result, layout)
+    if p == 0:
+        return _f["mul"](self, 0)
+    if p == 1:
+        return _f["mul"](g, _f["sgn"](self))
+    if p == 2:
+        return _f["mul"](self, _masked_div(g, norm))
+    if math.isinf(p):
+        ties = _f["eq"](_f["abs"](self), norm)
+        share = _f["div"](g, sum(ties, call.dims, keepdim=True))
+        return _f["where"](ties, _f["mul"](share, _f["sgn"](self)), 0)
+    magnitude = _f["abs"](self)
+    if p < 1:
+        power = _f["where"](_f["eq"](self, 0), 0, _f["pow"](magnitude, p - 1))
+    else:
+        power = _f["pow"](magnitude, p - 1)
+    scale = _masked_div(g, _f["pow"](norm, p - 1))
+    return _f["mul"](_f["mul"](_f["sgn"](self), power), scale)
+
+
+def _masked_div(a: Tensor, b: Tensor) -> Tensor:
+    return _f["where"](_f["eq"](b, 0), 0, _f["div"](a, b))
+
+
+_NORM = node_class(
+    structured("norm", "self", grad={"self": _norm_grad}, node="LinalgVectorNormBackward0")
+)
+
+
+def vector_norm(
+    self: Tensor,
+    ord: float = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: dtypes.dtype | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``sum(|x| ** ord) ** (1 / ord)`` over ``dim``; 0 counts nonzeros, +-inf are the extremes.
+
+    Gradient: ``grad * sgn(x) * (|x| / norm) ** (ord - 1)``, 0 where the norm is 0.
+    """
+    if dtype is not None:
+        self = convert.to(self, dtype)
+    dims = _dims(self, dim, "norm")
+    d = self.layout.dtype
+    if d.category < dtypes.FLOATING:
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+            f"{d.tensor_type.removesuffix('Tensor')}"
+        )
+    (result,) = reduced("norm", (self,), dims, (d,), keepdim, p=float(ord))
+    record(_NORM, (self,), (result,), {"call": _Call(dims, keepdim), "p": float(ord)})
+    return _finish("norm", result, out, self)
+
+
+def norm(
+    self: Tensor,
+    p: Any = "fro",
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: dtypes.dtype | None = None,
+) -> Tensor:
+    """The vector norm of order ``p`` over ``dim`` ("fro": 2); see :func:`vector_norm`."""
+    return vector_norm(
+        self, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype, out=out
+    )
+
+
+# Exponential sums ---------------------------------------------------------------------------------
+_LOGSUMEXP = node_class(
+    structured(
+        "logsumexp",
+        "self",
+        grad={
+            "self": lambda grad, self, result, layout, call: _f["mul"](
+                call.restore(grad, layout),
+                _f["exp"](_f["sub"](self, call.restore(result, layout))),
+            )
+        },
+    )
+)
+
+
+def logsumexp(
+    self: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """``log(sum(exp(self)))`` over ``dim``, without overflow. Gradient: ``grad * exp(self - result)``."""
+    dims = _dims(self, dim, "logsumexp")
+    if self.layout.dtype.category < dtypes.FLOATING:
+        self = convert.to(self, state.get_default_dtype())
+    (result,) = reduced("logsumexp", (self,), dims, (self.layout.dtype,), keepdim)
+    record(_LOGSUMEXP, (self,), (result,), {"call": _Call(dims, keepdim)})
+    return _finish("logsumexp", result, out, self)
+
+
+def _softmax_grad(grad: Tensor, result: Tensor, dim: int, layout: Layout) -> Tensor:
+    if modes.mode & GRAD:
+        weighted = _f["mul"](grad, result)
+        inner = _f["sub"](weighted, _f["mul"](result, sum(weighted, dim, keepdim=True)))
+    else:
+        inner = _along("softmax_backward", (grad, result), dim)
+    return _cast_to(inner, layout)
+
+
+def _log_softmax_grad(grad: Tensor, result: Tensor, dim: int, layout: Layout) -> Tensor:
+    if modes.mode & GRAD:
+        inner = _f["sub"](grad, _f["mul"](_f["exp"](result), sum(grad, dim, keepdim=True)))
+    else:
+        inner = _along("log_softmax_backward", (grad, result), dim)
+    return _cast_to(inner, layout)
+
+
+_SOFTMAX = node_class(structured("softmax", "self", grad={"self": _softmax_grad}))
+_LOG_SOFTMAX = node_class(structured("log_softmax", "self", grad={"self": _log_softmax_grad}))
+
+
+def _along(kind: str, inputs: Sequence[Tensor], dim: int, d: dtypes.dtype | None = None) -> Tensor:
+    """Run a kernel that maps each line along ``dim`` to a line of the same length."""
+    of = inputs[-1].layout
+    key = (kind, dim, d, *(x.layout for x in inputs))
+    plan = _plans.get(key)
+    if plan is None:
+        out = dense_layout(of.shape, d or of.dtype)
+        program = kernels.plan_along(kind, [x.layout for x in inputs], dim, out)
+        plan = _plans.add(key, (program, out))
+    program, out = plan
+    result = fresh(out)
+    buffers: list[Any] = []
+    for t in (*inputs, result):
+        buffers += (t.storage.buffer, t.offset)
+    program.run(*buffers)
+    return result
+
+
+def _softmax(name: str, cls: Any, self: Tensor, dim: Any, dtype: Any) -> Tensor:
+    dim = normalize_dim(dim, self.layout.ndim)
+    d = dtype or self.layout.dtype
+    if d.category < dtypes.FLOATING:
+        raise RuntimeError(
+            f'"{name}_lastdim_kernel_impl" not implemented for '
+            f"'{d.tensor_type.removesuffix('Tensor')}'"
+        )
+    source = convert.to(self.detach(), d)  # type: ignore[attr-defined]
+    if self.layout.ndim == 0:
+        result = _f["mul"](source, 0)
+        if name == "softmax":
+            result = _f["add"](result, 1)
+    else:
+        result = _along(name, (source,), dim)
+    record(cls, (self,), (result,), {"dim": dim})
+    return result
+
+
+def softmax(self: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along ``dim``.
+
+    Gradient: ``result * (grad - sum(grad * result))``.
+    """
+    return _softmax("softmax", _SOFTMAX, self, dim, dtype)
+
+
+def log_softmax(self: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
+    """``x - log(sum(exp(x)))`` along ``dim``. Gradient: ``grad - exp(result) * sum(grad)``."""
+    return _softmax("log_softmax", _LOG_SOFTMAX, self, dim, dtype)
+
+
+# Scans --------------------------------------------------------------------------------------------
+_CUMSUM = node_class(
+    structured(
+        "cumsum",
+        "self",
+        grad={
+            "self": lambda grad, dim, layout: _cast_to(
+                cumsum(grad.flip(dim), dim).flip(dim), layout  # type: ignore[attr-defined]
+            )
+        },
+    )
+)
+
+
+def cumsum(
+    self: Tensor, dim: int, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Running sums along ``dim``. Gradient: the running sums of ``grad`` from the other end."""
+    dim = normalize_dim(dim, self.layout.ndim)
+    of = self.layout.dtype
+    d = dtype or (of if of.category >= dtypes.FLOATING else dtypes.int64)
+    source = self.detach()  # type: ignore[attr-defined]
+    result = _along("cumsum", (source,), dim, d) if self.layout.ndim else convert.to(source, d, copy=True)
+    record(_CUMSUM, (self,), (result,), {"dim": dim})
+    return _finish("cumsum", result, out, self)
+
+
