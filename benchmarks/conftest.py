@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import pytest
@@ -138,7 +139,7 @@ def threads(request: pytest.FixtureRequest, library: str) -> Iterator[int]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     if count > (cores or 1):
         pytest.skip(f"needs {count} cores")
-    libraries = [importlib.import_module(lib) for lib in ("jitgrad", "torch") if installed(lib)]
+    libraries = _with_pools_started()
     before = [lib.get_num_threads() for lib in libraries]
     for lib in libraries:
         lib.set_num_threads(count)
@@ -146,6 +147,16 @@ def threads(request: pytest.FixtureRequest, library: str) -> Iterator[int]:
         yield count
     for lib, number in zip(libraries, before, strict=True):
         lib.set_num_threads(number)
+
+
+@cache
+def _with_pools_started() -> list[Any]:
+    """The libraries that have pools, started: a pool that starts sets OpenMP's count anew for
+    everybody in the process, and would undo what the others have just been told."""
+    libraries = [importlib.import_module(lib) for lib in ("jitgrad", "torch") if installed(lib)]
+    for lib in libraries:
+        lib.ones(1 << 20) + 1
+    return libraries
 
 
 def _blas_threads(count: int) -> Any:

@@ -21,6 +21,7 @@ from .dispatch.arithmetic import (
     div,
     equal,
     isclose,
+    positive,
     rsub,
     sub,
 )
@@ -45,6 +46,45 @@ from .dispatch.creation import (
 )
 from .dispatch.elementwise import functions as _functions
 from .dispatch.matmul import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
+from .dispatch.random import (
+    Generator,
+    bernoulli,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    multinomial,
+    normal,
+    rand,
+    rand_like,
+    randint,
+    randint_like,
+    randn,
+    randn_like,
+    randperm,
+    seed,
+    set_rng_state,
+)
+from .dispatch.reduction import all_ as all
+from .dispatch.reduction import (
+    amax,
+    amin,
+    argmax,
+    argmin,
+    cumsum,
+    log_softmax,
+    logsumexp,
+    max,
+    mean,
+    min,
+    norm,
+    prod,
+    softmax,
+    std,
+    sum,
+    var,
+)
+from .dispatch.reduction import any_ as any
 from .dispatch.shape import broadcast_tensors, cat, stack
 from .dispatch.view import (
     as_strided,
@@ -87,6 +127,8 @@ from .ops.table import ELEMENTWISE as _ELEMENTWISE
 from .printing import set_printoptions
 from .state import get_default_dtype, is_grad_enabled, set_default_dtype
 from .tensor import Size, Tensor, device
+
+from . import nn as nn  # isort: skip  (a module of operators, which must be there first)
 
 float = float32
 double = float64

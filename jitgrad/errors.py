@@ -79,6 +79,13 @@ def leaf_inplace(view: bool) -> RuntimeError:
     )
 
 
+def inference_inplace() -> RuntimeError:
+    return RuntimeError(
+        "Inplace update to inference tensor outside InferenceMode is not allowed. Make a clone() "
+        "to get a normal tensor before writing, or write inside inference_mode()."
+    )
+
+
 def no_grad_root(index: int) -> RuntimeError:
     return RuntimeError(
         f"element {index} of tensors does not require grad and does not have a grad_fn"
@@ -99,10 +106,10 @@ def grad_shape(index: int, grad: Any, output: Any) -> RuntimeError:
     )
 
 
-def unused_input() -> RuntimeError:
+def unused_input(index: int) -> RuntimeError:
     return RuntimeError(
-        "One of the differentiated Tensors appears to not have been used in the graph. Set "
-        "allow_unused=True if this is the desired behavior."
+        f"The differentiated Tensor at index {index} appears to not have been used in the graph. "
+        "Set allow_unused=True if this is the desired behavior."
     )
 
 
@@ -115,5 +122,5 @@ def argument(name: str, which: str, wanted: str, got: Any) -> TypeError:
     return TypeError(f"{name}(): argument '{which}' must be {wanted}, not {kind.__name__}")
 
 
-def unsupported(name: str, dtype: Any) -> RuntimeError:
-    return RuntimeError(f'"{name}" not implemented for \'{dtype.tensor_type.removesuffix("Tensor")}\'')
+def unsupported(name: str, dtype: Any) -> NotImplementedError:
+    return NotImplementedError(f'"{name}" not implemented for \'{dtype.tensor_type.removesuffix("Tensor")}\'')

@@ -16,15 +16,52 @@ GRAD = 1
 SPECIAL = 2  # inference mode, saved-tensor hooks, forward-mode AD or anomaly detection
 
 
+# Why the SPECIAL bit is set: bits of `modes.reasons`.
+INFERENCE = 1
+SAVED_HOOKS = 2
+FORWARD_AD = 4
+ANOMALY = 8
+
+
 class _Modes(threading.local):
-    """Modes of the calling thread; class attributes are every new thread's defaults."""
+    """Modes of the calling thread; class attributes are every new thread's defaults.
+
+    Attributes:
+        mode: what operators look at.
+        reasons: why its SPECIAL bit is set.
+        inference: whether inference mode is on.
+        saved_hooks: the saved-tensor hooks in force, innermost last: pairs (pack, unpack).
+        hooks_refused: what disable_saved_tensors_hooks() says to whoever wants more of them.
+        before_write: who is told of every in-place write beforehand (autograd/graph.py).
+        levels: the levels of forward-mode AD, innermost last (autograd/dual.py).
+        task: the backward pass that this thread is running (autograd/engine.py).
+    """
 
     mode: int = GRAD
+    reasons: int = 0
     inference: bool = False
     saved_hooks: tuple[Any, ...] = ()
+    hooks_refused: str | None = None
+    before_write: Any = None
+    levels: tuple[Any, ...] = ()
+    task: Any = None
 
 
 modes = _Modes()
+
+
+def set_special(reason: int, on: bool) -> None:
+    """Add or remove a reason why operators of this thread must take the general path."""
+    modes.reasons = modes.reasons | reason if on else modes.reasons & ~reason
+    modes.mode = modes.mode & GRAD | (SPECIAL if modes.reasons else 0)
+
+
+def set_special_everywhere(reason: int, on: bool) -> None:
+    """As :func:`set_special`, and for every thread that has not switched a mode of its own yet."""
+    _Modes.reasons = _Modes.reasons | reason if on else _Modes.reasons & ~reason
+    _Modes.mode = _Modes.mode & GRAD | (SPECIAL if _Modes.reasons else 0)
+    set_special(reason, on)
+
 
 # Nodes created later have larger numbers, so executing the largest first is a topological order.
 # One counter for all threads: it is monotonic within each, which is what the engine needs.

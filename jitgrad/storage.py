@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .state import modes
+
 _BYTE = np.dtype(np.uint8)
 _empty = np.empty
 
@@ -21,6 +23,35 @@ class VersionCounter:
     def __init__(self) -> None:
         self.version = 0
         self.writer: Any = None
+
+
+class InferenceCounter:
+    """The counter of all tensors made in inference mode, whose writes nobody counts.
+
+    Outside that mode asking for the version means that a tensor is to be saved for backward.
+    """
+
+    __slots__ = ("writer",)
+
+    def __init__(self) -> None:
+        self.writer: Any = None
+
+    @property
+    def version(self) -> int:
+        if modes.inference:
+            return 0
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Make a clone() to get a normal tensor "
+            "and use that in computations tracked by autograd, or use no_grad() instead of "
+            "inference_mode()."
+        )
+
+    @version.setter
+    def version(self, value: int) -> None:
+        pass
+
+
+INFERENCE_COUNTER: Any = InferenceCounter()
 
 
 class Storage(VersionCounter):

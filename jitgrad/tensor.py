@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .autograd import views
-from .autograd.node import Edge, Hooks, Node
+from .autograd.hooks import HookDict, hooks_of
+from .autograd.node import Edge, Node
 from .dtypes import INTEGER, dtype
 from .layout import Layout, Shape, layout as intern_layout
 from .state import GRAD, modes
-from .storage import Storage, VersionCounter
+from .storage import INFERENCE_COUNTER, Storage, VersionCounter
 
 
 class Size(tuple[int, ...]):
@@ -77,13 +78,25 @@ CPU = device("cpu")
 class AutogradMeta:
     """What only leaves and watched tensors need, made on demand."""
 
-    __slots__ = ("accumulator", "grad", "hooks", "retains_grad")
+    __slots__ = (
+        "accumulator",
+        "forward_base",
+        "grad",
+        "hooks",
+        "post_accumulate",
+        "retains_grad",
+        "tangents",
+    )
 
     def __init__(self) -> None:
         self.grad: Tensor | None = None
         self.accumulator: weakref.ref[Node] | None = None
-        self.hooks: Hooks | None = None  # a leaf's hooks; other tensors' live on their grad_fn
+        # Hooks on the gradient: a leaf's are read here, other tensors' are on their node as well.
+        self.hooks: HookDict | None = None
+        self.post_accumulate: HookDict | None = None
         self.retains_grad = False
+        self.tangents: Any = None  # of forward-mode AD, by level (autograd/dual.py)
+        self.forward_base: Any = None  # whose tangent a view shares; ... for its own
 
 
 class Tensor:
@@ -345,6 +358,11 @@ class Tensor:
         Raises:
             RuntimeError: for an integer dtype, or when asked to stop on a non-leaf.
         """
+        if self.is_inference() and not modes.inference and requires_grad:
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                "allowed."
+            )
         if not requires_grad:
             if not self.is_leaf:
                 raise RuntimeError(
@@ -435,12 +453,18 @@ class Tensor:
     @property
     def _version(self) -> int:
         """How often the alias family has been written."""
+        if self.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
         return self.counter.version
 
     @property
     def _base(self) -> Tensor | None:
         """The tensor this one is a view of; None if it is not a view."""
         return self.view_meta.base if self.view_meta is not None else None
+
+    def is_inference(self) -> bool:
+        """Whether the tensor was made in inference mode."""
+        return self.counter is INFERENCE_COUNTER
 
     def _is_view(self) -> bool:
         """Whether this tensor is a differentiable view of another."""
@@ -454,11 +478,7 @@ class Tensor:
         if self.is_leaf or meta.retains_grad:
             return
         meta.retains_grad = True
-        node = self.grad_fn
-        assert node is not None
-        if node.hooks is None:
-            node.hooks = Hooks()
-        node.hooks.retained[self.output_nr] = weakref.ref(self)
+        hooks_of(self.grad_fn).retained[self.output_nr] = weakref.ref(self)  # type: ignore[arg-type]
 
     @property
     def retains_grad(self) -> bool:
@@ -513,7 +533,7 @@ def make(storage: Storage, offset: int, layout: Layout, cls: type = Tensor) -> A
     result.storage = storage
     result.offset = offset
     result.layout = layout
-    result.counter = storage
+    result.counter = INFERENCE_COUNTER if modes.inference else storage
     result.edge = None
     result.tracked = False
     result.view_meta = None

@@ -89,7 +89,7 @@ def fake_add(change: Callable[[Any], Any]) -> Callable[..., Any]:
         (lambda out: out.view(2, 3), "output: is a view: torch False, jitgrad True"),
         (lambda out: out.clone(), "grad_fn: torch 'AddBackward0', jitgrad 'CloneBackward0'"),
         (lambda out: out.add_(0), "output: version: torch 0, jitgrad 1"),
-        (lambda out: (out,), "output: container: only"),
+        (lambda out: (out,), "output: container: only with jitgrad"),
         (lambda out: out.sum().item(), "output: type: torch 'Tensor', jitgrad 'float'"),
     ],
 )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ import jitgrad
 SEED = 0
 
 # State of the library: what, its getter, its setter.
-STATE = (
+STATE: tuple[tuple[str, Callable[[], Any], Callable[[Any], Any]], ...] = (
     ("grad mode", jitgrad.is_grad_enabled, jitgrad.set_grad_enabled),
     ("default dtype", jitgrad.get_default_dtype, jitgrad.set_default_dtype),
     ("number of threads", jitgrad.get_num_threads, jitgrad.set_num_threads),

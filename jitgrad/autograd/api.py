@@ -7,19 +7,29 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import errors
+from ..layout import Layout
 from ..tensor import Tensor
 from . import engine
-from .node import AccumulateGrad, Edge
+from .function_outputs import filled
+from .graph import GradientEdge
+from .node import Edge
 from .views import gradient_edge
 
 _warned_about_cycles = False
 
 
 def _tensors(value: Any) -> tuple[Any, ...]:
-    return (value,) if isinstance(value, Tensor) else tuple(value)
+    return (value,) if isinstance(value, (Tensor, GradientEdge)) else tuple(value)
 
 
-def _roots(outputs: Sequence[Tensor], grads: Any, name: str) -> list[tuple[Edge, Tensor]]:
+def _edge(output: Any) -> Edge | None:
+    """Where the gradient of a tensor (or of a place in the graph) goes."""
+    if isinstance(output, GradientEdge):
+        return (output.node, output.output_nr)
+    return gradient_edge(output)
+
+
+def _roots(outputs: Sequence[Any], grads: Any, name: str) -> list[tuple[Edge, Tensor]]:
     """The edges to start from, each with the gradient that enters it."""
     if grads is None:
         grads = (None,) * len(outputs)
@@ -31,26 +41,40 @@ def _roots(outputs: Sequence[Tensor], grads: Any, name: str) -> list[tuple[Edge,
             )
     roots = []
     for index, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
-        edge = gradient_edge(output)
+        edge = _edge(output)
         if edge is None and not output.requires_grad:
             raise errors.no_grad_root(index)
+        of = edge[0].shape_of(edge[1]) if isinstance(output, GradientEdge) else output.layout
         if grad is None:
-            if output.layout.numel != 1:
-                raise errors.nonscalar_root(output.shape)
-            if not output.layout.dtype.is_floating_point:
-                raise RuntimeError("grad can be implicitly created only for real scalar outputs")
-            grad = output.new_ones(output.shape)  # type: ignore[attr-defined]
+            grad = _implicit(of)
         elif not isinstance(grad, Tensor):
             raise TypeError(
                 f"gradients can be either Tensors or None, but got {type(grad).__name__}"
             )
-        elif grad.layout.shape != output.layout.shape:
-            raise errors.grad_shape(index, grad.shape, output.shape)
-        elif grad.layout.dtype is not output.layout.dtype:
-            grad = grad.to(output.layout.dtype)  # type: ignore[attr-defined]
+        elif grad.layout.shape != of.shape:
+            raise errors.grad_shape(index, grad.shape, of.shape)
+        elif grad.layout.dtype is not of.dtype:
+            if grad.layout.dtype.is_complex or of.dtype.is_complex:
+                raise RuntimeError(
+                    "For complex Tensors, both grad_output and output are required to have the "
+                    f"same dtype. Mismatch in dtype: grad_output[{index}] has a dtype of "
+                    f"{grad.dtype} and output[{index}] has a dtype of {of.dtype}."
+                )
+            grad = grad.to(of.dtype)  # type: ignore[attr-defined]
         if edge is not None:
             roots.append((edge, grad))
     return roots
+
+
+def _implicit(of: Layout) -> Tensor:
+    """The gradient that enters a scalar if none is given: one."""
+    if of.numel != 1:
+        raise errors.nonscalar_root(of.shape)
+    if not of.dtype.is_floating_point:
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {of.dtype}"
+        )
+    return filled(of, 1)
 
 
 def backward(
@@ -58,7 +82,7 @@ def backward(
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    *,
+    grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
     """Accumulate into the leaves' ``.grad`` the gradient of the sum of ``tensors``.
@@ -68,35 +92,44 @@ def backward(
         grad_tensors: for each the gradient that enters it, of its shape; None for scalars.
         retain_graph: keep what the graph saved; by default as ``create_graph``.
         create_graph: record the backward pass, for higher derivatives.
+        grad_variables: the deprecated name of ``grad_tensors``.
         inputs: accumulate only into these.
 
     Raises:
         RuntimeError: for outputs without history, non-scalar outputs without gradient, mismatched
             shapes, a second pass over released nodes.
     """
+    if grad_variables is not None:
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to "
+                "`backward()`. Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
     outputs = _tensors(tensors)
-    if inputs is not None and not isinstance(inputs, Tensor) and not len(tuple(inputs)):
+    chosen = None if inputs is None else _tensors(inputs)
+    if chosen is not None and not chosen:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     roots = _roots(outputs, grad_tensors, "backward")
+    keep = create_graph if retain_graph is None else retain_graph
     if create_graph:
         _warn_about_cycles()
-    keep = create_graph if retain_graph is None else retain_graph
-    if inputs is None:
+    if chosen is None:
         engine.run(roots, keep_graph=keep, create_graph=create_graph)
         return
-    chosen = _tensors(inputs)
     captures: engine.Capture = {}
     for t in chosen:
-        edge = gradient_edge(t)
-        if edge is None:
-            raise RuntimeError(
-                "One of the differentiated Tensors does not require grad: can't retain_grad on "
-                "Tensor that has requires_grad=False"
-            )
-        if not isinstance(edge[0], AccumulateGrad):
+        if isinstance(t, Tensor):
             t.retain_grad()
-        captures.setdefault(edge[0], {}).setdefault(edge[1], [])
-    engine.run(roots, keep_graph=keep, create_graph=create_graph, captures=captures, results=[])
+        edge = _edge(t)
+        if edge is not None:
+            captures.setdefault(edge[0], {})
+    engine.run(roots, keep_graph=keep, create_graph=create_graph, captures=captures)
 
 
 def grad(
@@ -137,13 +170,14 @@ def grad(
     allow = materialize_grads if allow_unused is None else allow_unused
     captures: engine.Capture = {}
     for index, t in enumerate(ins):
-        edge = gradient_edge(t)
-        if edge is None:
+        edge = _edge(t)
+        if edge is not None:
+            captures.setdefault(edge[0], {}).setdefault(edge[1], []).append(index)
+        elif not t.requires_grad:
             raise RuntimeError(
-                f"One of the differentiated Tensors (input {index}, shape {list(t.shape)}) does not "
-                "require grad"
+                f"One of the differentiated Tensors does not require grad (input {index}, of shape "
+                f"{list(t.shape)})"
             )
-        captures.setdefault(edge[0], {}).setdefault(edge[1], []).append(index)
     roots = _roots(outs, grad_outputs, "grad")
     results: list[Any] = [None] * len(ins)
     engine.run(
@@ -156,12 +190,17 @@ def grad(
     )
     if materialize_grads:
         results = [
-            t.new_zeros(t.shape) if g is None else g  # type: ignore[attr-defined]
-            for t, g in zip(ins, results, strict=True)
+            filled(_layout(t), 0) if g is None else g for t, g in zip(ins, results, strict=True)
         ]
-    elif not allow and any(g is None for g in results):
-        raise errors.unused_input()
+    elif not allow:
+        for index, result in enumerate(results):
+            if result is None:
+                raise errors.unused_input(index)
     return tuple(results)
+
+
+def _layout(t: Any) -> Layout:
+    return t.node.shape_of(t.output_nr) if isinstance(t, GradientEdge) else t.layout
 
 
 def _batched(

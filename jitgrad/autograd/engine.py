@@ -7,25 +7,158 @@ are summed before any hook sees them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
 from ..state import GRAD, modes
-from .node import FOREVER, AccumulateGrad, Edge, Hooks, Node
+from .hooks import run_on_value, run_post_accumulate, run_posthooks, run_prehooks, run_tensor_hooks
+from .node import FOREVER, AccumulateGrad, Edge, Node
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
 
 Capture = dict[Node, dict[int, list[int]]]  # node -> output number -> places in the result
 
+# A backward pass inside a backward pass nests Python frames. Past this depth it continues on a new
+# thread, whose stack is empty, so that thousands may nest.
+MAX_DEPTH = 24
 
-def _dependencies(roots: Iterable[Node]) -> dict[Node, int]:
-    """For every reachable node how many edges lead to it from nodes that will run."""
-    count: dict[Node, int] = {}
+_next_id = itertools.count().__next__
+
+
+class GraphTask:
+    """One backward pass: what the thread that runs it, hooks and tools may ask about it.
+
+    Attributes:
+        id: its number.
+        waiting: every reachable node, and how many gradients it still waits for.
+        needed: the nodes that will run; None for all of them.
+        captures: nodes whose incoming gradients are asked for (in ``results``).
+        callbacks: called once the pass is over.
+        node: the node that is running.
+        memory: what tools remember while the pass runs, by a key of their own.
+        depth: how many passes of this thread it is nested in.
+        anomaly: what watches the pass (autograd/anomaly.py).
+    """
+
+    __slots__ = (
+        "anomaly",
+        "callbacks",
+        "captures",
+        "create_graph",
+        "depth",
+        "id",
+        "keep_graph",
+        "memory",
+        "needed",
+        "node",
+        "results",
+        "waiting",
+    )
+
+    def __init__(self, keep_graph: bool, create_graph: bool) -> None:
+        self.id = _next_id()
+        self.keep_graph = keep_graph
+        self.create_graph = create_graph
+        self.waiting: dict[Node, int] = {}
+        self.needed: set[Node] | None = None
+        self.captures: Capture | None = None
+        self.results: list[Any] = []
+        self.callbacks: list[Callable[[], Any]] = []
+        self.node: Node | None = None
+        self.memory: dict[Any, Any] = {}
+        self.depth = 0
+        self.anomaly: Any = None
+
+    def executes(self, node: Node) -> bool:
+        """Whether this pass runs a node, or at least its tensor hooks."""
+        if self.needed is None:
+            return node in self.waiting
+        return node in self.needed or (self.captures is not None and node in self.captures)
+
+    def evaluate(self, node: Node, grad: Any) -> Sequence[Any] | None:
+        """Run a node with its hooks and captures, in PyTorch's order; None if it does not run.
+
+        Without the node itself only its tensor hooks run, and the captured gradient is what they
+        made of it; of a node that does run the gradient is captured as it came in.
+        """
+        single = node.outputs == 1
+        grads = [grad] if single else grad or [None] * node.outputs
+        runs = self.needed is None or node in self.needed
+        if not runs:
+            run_tensor_hooks(node, grads)
+        if self.captures is not None:
+            for nr, places in self.captures.get(node, {}).items():
+                for place in places:
+                    self.results[place] = grads[nr]
+        if not runs:
+            return None
+        self.node = node
+        if self.anomaly is None:
+            return self._run(node, list(grads))
+        with self.anomaly.watching(node):
+            outs = self._run(node, list(grads))
+            self.anomaly.check(node, outs)
+        return outs
+
+    def _run(self, node: Node, grads: list[Any]) -> Sequence[Any]:
+        run_tensor_hooks(node, grads)
+        hooks = node.hooks
+        if hooks is not None and hooks.pre:
+            grads = run_prehooks(hooks.pre, grads)
+        grad = grads[0] if node.outputs == 1 else grads
+        # Dual gradients (or saved values) need operations that carry tangents along.
+        recorded = self.create_graph or modes.levels
+        outs: Sequence[Any] = node.apply_recorded(grad) if recorded else node.apply(grad)
+        if not node.trusted:
+            outs = checked(node, outs)
+        if hooks is not None and hooks.post:
+            outs = run_posthooks(hooks.post, outs, grads)
+        if not self.keep_graph and node.saved:
+            node.saved = None
+        return outs
+
+    def evaluate_leaf(self, node: AccumulateGrad, grad: Any, owned: bool) -> None:
+        """:meth:`evaluate` for the accumulator of a leaf, whose tensor hooks the leaf holds."""
+        meta = node.variable.autograd_meta()
+        runs = self.needed is None or node in self.needed
+        hooked = grad if meta.hooks is None else run_on_value(meta.hooks, grad)
+        places = () if self.captures is None else self.captures.get(node, {}).get(0, ())
+        for place in places:
+            self.results[place] = grad if runs else hooked
+        if not runs:
+            return
+        self.node = node
+        if self.anomaly is None:
+            self._run_leaf(node, hooked, owned)
+        else:
+            with self.anomaly.watching(node):
+                self._run_leaf(node, hooked, owned)
+
+    def _run_leaf(self, node: AccumulateGrad, grad: Any, owned: bool) -> None:
+        meta, hooks = node.variable.autograd_meta(), node.hooks
+        if hooks is not None and hooks.pre:
+            (grad,) = run_prehooks(hooks.pre, [grad])
+        if grad is not None:
+            node.accumulate(grad, owned and hooks is None, self.create_graph)
+            if meta.post_accumulate and node.variable.requires_grad:
+                run_post_accumulate(meta.post_accumulate, node.variable)
+        if hooks is not None and hooks.post:
+            run_posthooks(hooks.post, (), [grad])
+
+
+def _dependencies(roots: Iterable[Node], oldest: int = 0) -> dict[Node, int]:
+    """For every reachable node how many edges lead to it from reachable nodes.
+
+    What lies behind nodes recorded before number ``oldest`` is left out.
+    """
     stack = list(dict.fromkeys(roots))
-    seen = set(stack)
+    count: dict[Node, int] = dict.fromkeys(stack, 0)
     while stack:
         for edge in stack.pop().next_edges:
             if edge is not None:
@@ -34,120 +167,64 @@ def _dependencies(roots: Iterable[Node]) -> dict[Node, int]:
                     count[node] += 1
                 else:
                     count[node] = 1
-                    if node not in seen:
+                    if node.seq >= oldest:
                         stack.append(node)
     return count
 
 
-def _on_paths(roots: Iterable[Node], captures: Capture, accumulate: bool) -> set[Node]:
-    """The nodes that must run: those from which a captured node is reached.
+def _on_paths(nodes: dict[Node, int], targets: Iterable[Node], accumulate: bool) -> set[Node]:
+    """The nodes that must run to reach ``targets``; these themselves only to accumulate.
 
-    A captured node itself runs only if it lies on the way to another, or, for ``backward``, if it
-    is a leaf's accumulator.
+    A node's edges lead to nodes recorded before it, or to accumulators, so in the order of sequence
+    numbers what a node leads to is decided before the node.
     """
-    order: list[Node] = []
-    seen: set[Node] = set()
-    stack: list[tuple[Node, bool]] = [(r, False) for r in roots]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack += [(e[0], False) for e in node.next_edges if e is not None]
-    needed: set[Node] = set()
-    for node in order:  # children first
-        if any(e is not None and (e[0] in needed or e[0] in captures) for e in node.next_edges) or (
-            accumulate and node in captures and isinstance(node, AccumulateGrad)
-        ):
+    wanted = set(targets)
+    needed = {node for node in wanted if accumulate and node in nodes}
+    for node in sorted(nodes, key=_sequence_number):
+        if any(e is not None and (e[0] in needed or e[0] in wanted) for e in node.next_edges):
             needed.add(node)
     return needed
 
 
-def _checked(node: Node, grads: Sequence[Any], recorded: bool) -> tuple[Tensor | None, ...]:
+def _sequence_number(node: Node) -> int:
+    return node.seq
+
+
+def checked(node: Node, grads: Sequence[Any]) -> Sequence[Tensor | None]:
     """Gradients from code of the user's, made to look like what the next nodes expect."""
-    edges = node.next_edges
-    if len(grads) > len(edges):
-        if any(g is not None for g in grads[len(edges) :]):
-            raise RuntimeError(
-                f"{node.name()} returned an incorrect number of gradients (expected {len(edges)}, "
-                f"got {len(grads)})"
-            )
-        grads = grads[: len(edges)]
-    elif len(grads) < len(edges):
-        raise RuntimeError(
-            f"{node.name()} returned an incorrect number of gradients (expected {len(edges)}, got "
-            f"{len(grads)})"
-        )
     result: list[Tensor | None] = []
-    for index, (edge, grad) in enumerate(zip(edges, grads, strict=True)):
+    for index, (edge, grad) in enumerate(zip(node.next_edges, grads, strict=True)):
         if edge is None or grad is None:
             result.append(None)
             continue
         wanted = edge[0].shape_of(edge[1])
-        if grad.shape != wanted.shape:
+        if wanted is None:  # an output without gradient: nothing to compare with
+            result.append(grad)
+            continue
+        if grad.layout.shape != wanted.shape:
             if not grad._reduces_to(wanted.shape):
                 raise errors.invalid_gradient(
-                    node, index, f"got {list(grad.shape)} but expected shape compatible with "
-                    f"{list(wanted.shape)}")
+                    node,
+                    index,
+                    f"got {list(grad.shape)} but expected shape compatible with "
+                    f"{list(wanted.shape)}",
+                )
             grad = grad.sum_to_size(wanted.shape)
-        if grad.dtype is not wanted.dtype:
+        if grad.layout.dtype is not wanted.dtype:
             grad = grad.to(wanted.dtype)
         result.append(grad)
-    return tuple(result)
+    return result
 
 
-def _run_tensor_hooks(hooks: Hooks, grads: list[Any]) -> None:
-    """Tensor hooks in order of registration, then what retain_grad() asked for."""
-    for nr, registered in list(hooks.tensor.items()):
-        for hook in list(registered):
-            if grads[nr] is None:
-                replaced = hook(None)
-            else:
-                replaced = hook(grads[nr])
-            if replaced is not None:
-                grads[nr] = _replacement(hook, replaced, grads[nr])
-    for nr, reference in list(hooks.retained.items()):
-        tensor = reference()
-        if tensor is not None and grads[nr] is not None:
-            meta = tensor.autograd_meta()
-            meta.grad = grads[nr].clone() if meta.grad is None else meta.grad + grads[nr]
+def queue_callback(callback: Callable[[], Any]) -> None:
+    """Call ``callback()`` when the backward pass that is running (the innermost one) is over.
 
-
-def _replacement(hook: Any, replaced: Any, grad: Any) -> Any:
-    name = getattr(hook, "__name__", type(hook).__name__)
-    if not hasattr(replaced, "layout"):
-        raise TypeError(
-            f"expected Variable, but hook '{name}': hook returned '{type(replaced).__name__}'"
-        )
-    if grad is not None and replaced.shape != grad.shape:
-        raise RuntimeError(f"hook '{name}' has changed the size of value")
-    if grad is not None and replaced.dtype is not grad.dtype:
-        raise RuntimeError(f"hook '{name}' has changed the type of value")
-    return replaced
-
-
-def _run_prehooks(hooks: Hooks, grads: list[Any]) -> list[Any]:
-    for hook in list(hooks.pre):
-        replaced = hook(tuple(grads))
-        if replaced is not None:
-            if not isinstance(replaced, tuple):
-                raise TypeError(
-                    f"expected a tuple from a prehook, got {type(replaced).__name__}"
-                )
-            if len(replaced) != len(grads):
-                raise RuntimeError("a prehook returned an incorrect number of values")
-            grads = list(replaced)
-    return grads
-
-
-def _run_posthooks(hooks: Hooks, outs: tuple[Any, ...], grads: list[Any]) -> tuple[Any, ...]:
-    for hook in list(hooks.post):
-        replaced = hook(outs, tuple(grads))
-        if replaced is not None:
-            outs = (replaced,) if not isinstance(replaced, tuple) else replaced
-    return outs
+    Raises:
+        RuntimeError: outside a backward pass.
+    """
+    if modes.task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    modes.task.callbacks.append(callback)
 
 
 def run(
@@ -164,17 +241,84 @@ def run(
     Args:
         keep_graph: keep what the nodes saved.
         create_graph: record the backward operations too.
-        captures: gradients to keep (in ``results``) instead of running the whole graph.
-        accumulate: whether captured leaves also accumulate into ``.grad``.
+        captures: run only what leads to these nodes.
+        results: where the captured gradients go.
+        accumulate: the captured nodes run too, as ``backward(inputs=)`` wants it, and nothing is
+            put into ``results``.
     """
+    task = GraphTask(keep_graph, create_graph)
     root_nodes = [edge[0] for edge, _ in roots]
-    waiting = _dependencies(root_nodes)
-    needed = None if captures is None else _on_paths(root_nodes, captures, accumulate)
+    if captures is None:
+        task.waiting = _dependencies(root_nodes)
+    else:
+        # Edges lead to earlier nodes, so no node older than all targets leads to one; a leaf's
+        # accumulator, which has no age, may be anywhere.
+        leaf = any(node.seq == FOREVER for node in captures)
+        oldest = 0 if leaf else min(map(_sequence_number, captures), default=0)
+        task.waiting = _dependencies(root_nodes, oldest)
+        task.needed = _on_paths(task.waiting, captures, accumulate)
+        if not accumulate:
+            task.captures = captures
+            task.results = results if results is not None else []
+    outer = modes.task
+    if outer is not None:
+        task.depth = outer.depth + 1
+        if task.depth % MAX_DEPTH == 0:
+            _on_new_thread(lambda: _run_in_modes(task, roots))
+            return
+    _run_in_modes(task, roots)
+
+
+def _run_in_modes(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
+    """Run a task as this thread's innermost, with grad mode as create_graph says."""
+    mode, outer = modes.mode, modes.task
+    modes.mode = mode | GRAD if task.create_graph else mode & ~GRAD
+    modes.task = task
+    try:
+        if task.anomaly is None and watch is not None:
+            task.anomaly = watch()
+        _execute(task, roots)
+        for callback in task.callbacks:  # a callback may queue another
+            callback()
+    finally:
+        modes.mode = mode
+        modes.task = outer
+
+
+# Set by autograd/anomaly.py: what watches a pass that begins now, or None.
+watch: Callable[[], Any] | None = None
+
+
+def _on_new_thread(function: Callable[[], None]) -> None:
+    """Call ``function`` on a fresh stack, under this thread's modes; its error is raised here."""
+    state = dict(modes.__dict__)
+    failure: list[BaseException] = []
+
+    def target() -> None:
+        modes.__dict__.update(state)
+        try:
+            function()
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=target, name="jitgrad-backward")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure.pop()
+
+
+def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
+    """The loop: take the next ready node, run it, pass its gradients on."""
+    create_graph, keep_graph = task.create_graph, task.keep_graph
+    recorded = create_graph or modes.levels
+    waiting, needed, captures = task.waiting, task.needed, task.captures
+    watched = captures is not None or needed is not None or task.anomaly is not None
     buffers: dict[Node, Any] = {}
     summed: set[Node] = set()  # accumulators whose gradient is a sum made here
-    ready: list[tuple[int, Node]] = []
-    leaves: list[Node] = []
     owned: dict[Node, bool] = {}
+    ready: list[tuple[int, Node]] = []
+    leaves: deque[Node] = deque()
 
     def deliver(node: Node, nr: int, grad: Any) -> None:
         """Put a gradient into the buffer of a node of several outputs, or add it to one there."""
@@ -186,84 +330,69 @@ def run(
             held = slots[nr]
             slots[nr] = grad if held is None else held if grad is None else held + grad
 
-    mode = modes.mode
-    modes.mode = mode | GRAD if create_graph else mode & ~GRAD
-    try:
-        for (node, nr), grad in roots:
-            deliver(node, nr, grad)
-        for node in dict.fromkeys(root_nodes):
-            if waiting.get(node, 0) == 0:
-                if node.seq == FOREVER:
-                    leaves.append(node)
-                else:
-                    heappush(ready, (-node.seq, node))
-        while True:
-            if leaves:
-                node = leaves.pop()
-            elif ready:
-                node = heappop(ready)[1]
-            else:
-                break
-            grad = buffers.pop(node, None)
-            hooks = node.hooks
-            if hooks is not None:
-                grads = [grad] if node.outputs == 1 else grad or [None] * node.outputs
-                _run_tensor_hooks(hooks, grads)
-                grad = grads[0] if node.outputs == 1 else grads
-            if captures is not None:
-                places = captures.get(node)
-                if places is not None:
-                    assert results is not None
-                    for nr, indices in places.items():
-                        value = grad if node.outputs == 1 else grad and grad[nr]
-                        for index in indices:
-                            results[index] = value
-                assert needed is not None
-                if node not in needed:
-                    continue
-            if hooks is not None and hooks.pre:
-                grads = _run_prehooks(hooks, [grad] if node.outputs == 1 else grad)
-                grad = grads[0] if node.outputs == 1 else grads
+    for (node, nr), grad in roots:
+        deliver(node, nr, grad)
+    for (node, _), _ in roots:
+        if waiting[node] == 0 and (not watched or task.executes(node)):
+            waiting[node] = -1  # a node may be given as a root twice
             if node.seq == FOREVER:
-                if grad is not None:
-                    node.accumulate(  # type: ignore[attr-defined]
-                        grad, node in summed or (hooks is None and owned.get(node, False)), create_graph
-                    )
-                if hooks is not None:
-                    node.after_accumulation(hooks, grad)  # type: ignore[attr-defined]
+                leaves.append(node)
+            else:
+                heappush(ready, (-node.seq, node))
+    while True:
+        if leaves:
+            node = leaves.popleft()
+            grad = buffers.pop(node, None)
+            meta = node.variable.meta  # type: ignore[attr-defined]
+            if (
+                watched
+                or node.hooks is not None
+                or meta is None
+                or meta.hooks is not None
+                or meta.post_accumulate is not None
+            ):
+                owns = node in summed and (meta is None or meta.hooks is None)
+                task.evaluate_leaf(node, grad, owns)  # type: ignore[arg-type]
+            elif grad is not None:
+                node.accumulate(grad, node in summed or owned.get(node, False), create_graph)  # type: ignore[attr-defined]
+            continue
+        if not ready:
+            return
+        node = heappop(ready)[1]
+        grad = buffers.pop(node, None)
+        if watched or node.hooks is not None:
+            outs = task.evaluate(node, grad)
+            if outs is None:
                 continue
-            outs = node.apply_recorded(grad) if create_graph else node.apply(grad)
+        else:
+            outs = node.apply_recorded(grad) if recorded else node.apply(grad)
             if not node.trusted:
-                outs = _checked(node, outs, create_graph)
-            if hooks is not None and hooks.post:
-                outs = _run_posthooks(hooks, outs, [grad] if node.outputs == 1 else grad)
+                outs = checked(node, outs)
             if not keep_graph and node.saved:
                 node.saved = None
-            index = 0
-            for edge in node.next_edges:
-                if edge is not None:
-                    child = edge[0]
-                    grad = outs[index]
-                    if child.outputs == 1:
-                        if grad is not None:
-                            held = buffers.get(child)
-                            if held is None:
-                                buffers[child] = grad
-                                if child.seq == FOREVER and node.fresh:
-                                    owned[child] = node.fresh[index]
-                            else:
-                                buffers[child] = held + grad
-                                if child.seq == FOREVER:
-                                    summed.add(child)
-                    else:
-                        deliver(child, edge[1], grad)
-                    left = waiting[child] - 1
-                    waiting[child] = left
-                    if left == 0 and (needed is None or child in needed or child in captures):  # type: ignore[operator]
-                        if child.seq == FOREVER:
-                            leaves.append(child)
+        index = 0
+        for edge in node.next_edges:
+            if edge is not None:
+                child = edge[0]
+                grad = outs[index]
+                if child.outputs == 1:
+                    if grad is not None:
+                        held = buffers.get(child)
+                        if held is None:
+                            buffers[child] = grad
+                            if child.seq == FOREVER and node.fresh:
+                                owned[child] = node.fresh[index]
                         else:
-                            heappush(ready, (-child.seq, child))
-                index += 1
-    finally:
-        modes.mode = mode
+                            buffers[child] = held + grad
+                            if child.seq == FOREVER:
+                                summed.add(child)
+                else:
+                    deliver(child, edge[1], grad)
+                left = waiting[child] - 1
+                waiting[child] = left
+                if left == 0 and (not watched or task.executes(child)):
+                    if child.seq == FOREVER:
+                        leaves.append(child)
+                    else:
+                        heappush(ready, (-child.seq, child))
+            index += 1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import types
+import warnings
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from ..state import GRAD, modes, set_grad_mode
+from ..state import GRAD, INFERENCE, modes, set_grad_mode, set_special
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,14 +28,28 @@ class _Mode:
         return type(self)()
 
     def __call__(self, function: F) -> F:
-        if inspect.isgeneratorfunction(function):
-            return _in_generator(self, function)
-        if inspect.iscoroutinefunction(function):
+        if inspect.isclass(function):
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You "
+                "should only decorate functions or methods. To preserve the current behavior of "
+                "class decoration, you can directly decorate the `__init__` method and nothing "
+                "else.",
+                FutureWarning,
+                stacklevel=2,
+            )
+        elif inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generator(*args: Any, **kwargs: Any) -> Any:
+                return (yield from _driven(self, function(*args, **kwargs)))
+
+            return generator  # type: ignore[return-value]
+        elif inspect.iscoroutinefunction(function):
+            awaited = types.coroutine(_driven)
 
             @functools.wraps(function)
             async def coroutine(*args: Any, **kwargs: Any) -> Any:
-                with self.clone():
-                    return await function(*args, **kwargs)
+                return await awaited(self, function(*args, **kwargs))
 
             return coroutine  # type: ignore[return-value]
 
@@ -45,31 +61,25 @@ class _Mode:
         return call  # type: ignore[return-value]
 
 
-def _in_generator(mode: _Mode, function: Any) -> Any:
-    """Decorate a generator: the mode holds while it runs, not while it is suspended."""
-
-    @functools.wraps(function)
-    def generator(*args: Any, **kwargs: Any) -> Any:
-        inner = function(*args, **kwargs)
-        send: Any = None
-        throw: BaseException | None = None
-        while True:
-            try:
-                with mode.clone():
-                    item = inner.throw(throw) if throw is not None else inner.send(send)
-            except StopIteration as stop:
-                return stop.value
-            send, throw = None, None
-            try:
-                send = yield item
-            except GeneratorExit:
-                with mode.clone():
-                    inner.close()
-                raise
-            except BaseException as error:
-                throw = error
-
-    return generator
+def _driven(mode: _Mode, inner: Any) -> Generator[Any, Any, Any]:
+    """Run a generator or coroutine: the mode holds while it runs, not while it is suspended."""
+    send: Any = None
+    throw: BaseException | None = None
+    while True:
+        try:
+            with mode.clone():
+                item = inner.throw(throw) if throw is not None else inner.send(send)
+        except StopIteration as stop:
+            return stop.value
+        send, throw = None, None
+        try:
+            send = yield item
+        except GeneratorExit:
+            with mode.clone():
+                inner.close()
+            raise
+        except BaseException as error:
+            throw = error
 
 
 class _GradMode(_Mode):
@@ -78,7 +88,10 @@ class _GradMode(_Mode):
     def __new__(cls, function: Any = None) -> Any:
         """``@no_grad`` works with and without parentheses."""
         self = object.__new__(cls)
-        return self if function is None else self(function)
+        if function is None:
+            return self
+        self._previous = []
+        return self(function)
 
     def __init__(self, function: Any = None) -> None:
         self._previous: list[bool] = []
@@ -114,7 +127,7 @@ class set_grad_enabled(_Mode):
     """Switch recording on or off: at once when called, and undone at the end of a ``with``."""
 
     def __init__(self, mode: bool) -> None:
-        self._previous = bool(modes.mode & GRAD)
+        self.prev = bool(modes.mode & GRAD)
         self.mode = bool(mode)
         set_grad_mode(self.mode)
 
@@ -122,12 +135,79 @@ class set_grad_enabled(_Mode):
         set_grad_mode(self.mode)
 
     def __exit__(self, *exc: object) -> None:
-        set_grad_mode(self._previous)
+        set_grad_mode(self.prev)
 
     def clone(self) -> set_grad_enabled:
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: F) -> F:
         # Used as a decorator, the switch that construction made is undone.
-        set_grad_mode(self._previous)
+        set_grad_mode(self.prev)
         return super().__call__(function)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(mode={self.mode})"
+
+
+class inference_mode(_Mode):
+    """Like :class:`no_grad`, and what is made inside can never take part in autograd.
+
+    Tensors made inside have no version counter, may be written outside only after a ``clone()``,
+    and cannot be saved for backward. Tensors made outside stay what they are.
+
+    Args:
+        mode: False leaves inference mode for the block (and switches recording on).
+
+    >>> import jitgrad as jg
+    >>> x = jg.ones(2, requires_grad=True)
+    >>> with jg.inference_mode():
+    ...     y = x * 2
+    >>> y.requires_grad, y.is_inference()
+    (False, True)
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if isinstance(mode, bool):
+            return object.__new__(cls)
+        return cls()(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+        self._previous: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> None:
+        self._previous.append((modes.inference, bool(modes.mode & GRAD)))
+        self._switch(self.mode, not self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        self._switch(*self._previous.pop())
+
+    def clone(self) -> inference_mode:
+        return type(self)(self.mode)
+
+    @staticmethod
+    def _switch(inference: bool, grad: bool) -> None:
+        modes.inference = inference
+        set_special(INFERENCE, inference)
+        set_grad_mode(grad)
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in inference mode."""
+    return modes.inference
+
+
+class set_multithreading_enabled(_Mode):
+    """Accepted for compatibility: a backward pass always runs on the thread that calls it."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def clone(self) -> set_multithreading_enabled:
+        return type(self)(self.mode)

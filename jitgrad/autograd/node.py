@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
+from ..state import GRAD, modes
+from .hooks import Hook, Hooks, RemovableHandle, add_hook, hooks_of
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -67,6 +70,67 @@ class Node:
         """The edges as PyTorch shows them: ``(None, 0)`` for inputs without gradient."""
         return tuple(edge or (None, 0) for edge in self.next_edges)
 
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for whatever belongs to this node."""
+        hooks = hooks_of(self)
+        if hooks.metadata is None:
+            hooks.metadata = {}
+        return hooks.metadata
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether the operation's results require grad: always, or there would be no node."""
+        return True
+
+    def register_hook(self, hook: Hook) -> RemovableHandle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after the node ran; it may return others.
+
+        Both are tuples: what leaves the node, and what entered it.
+        """
+        return add_hook(hooks_of(self).post, hook)
+
+    def register_prehook(self, hook: Hook) -> RemovableHandle:
+        """Call ``hook(grad_outputs)`` before the node runs; it may return a tuple of others."""
+        return add_hook(hooks_of(self).pre, hook)
+
+    def _sequence_nr(self) -> int:
+        """Later operations have larger numbers."""
+        return self.seq
+
+    @property
+    def _input_metadata(self) -> tuple[Any, ...]:
+        """What the gradients that enter must look like: objects with ``shape`` and ``dtype``."""
+        return tuple(self.shape_of(nr) for nr in range(self.outputs))
+
+    def saved_slot(self, name: str) -> int | None:
+        """The index of a saved value by its name; None if it was not needed (autograd/saved.py).
+
+        Raises:
+            KeyError: if no formula of this operation names it.
+        """
+        raise KeyError(name)
+
+    @property
+    def saved_attributes(self) -> Mapping[str, Any]:
+        """What else the formulas need: numbers, dimensions, flags of the call."""
+        return {}
+
+    def __call__(self, *grads: Any) -> Any:
+        """The gradients of the inputs for given gradients of the outputs; no hooks run.
+
+        Raises:
+            TypeError: for another number of gradients than the operation has outputs.
+        """
+        if len(grads) != self.outputs:
+            raise TypeError(f"expected {self.outputs} arguments, got {len(grads)} instead")
+        for index, grad in enumerate(grads):
+            if grad is not None and not hasattr(grad, "layout"):
+                raise TypeError(f"argument {index} is not a Variable")
+        grad = grads[0] if self.outputs == 1 else list(grads)
+        outs = self.apply_recorded(grad) if modes.mode else self.apply(grad)
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
 
@@ -77,16 +141,9 @@ class OperationNode(Node):
     __slots__ = ("next_edges", "plan", "saved", "seq", "where")
 
 
-class Hooks:
-    """Everything that may be attached to a node; absent on nearly all of them."""
-
-    __slots__ = ("post", "pre", "retained", "tensor")
-
-    def __init__(self) -> None:
-        self.tensor: dict[int, list[Callable[..., Any]]] = {}  # by output number
-        self.retained: dict[int, weakref.ref[Tensor]] = {}
-        self.pre: list[Callable[..., Any]] = []
-        self.post: list[Callable[..., Any]] = []
+# Several threads may add into one leaf at once. Reentrant: under create_graph the sum is recorded,
+# which may call hooks of the user's.
+_accumulating = threading.RLock()
 
 
 class AccumulateGrad(Node):
@@ -111,6 +168,11 @@ class AccumulateGrad(Node):
     def shape_of(self, nr: int) -> Any:
         return self.variable.layout
 
+    def apply(self, grad: Tensor | None) -> Grads:
+        if grad is not None:
+            self.accumulate(grad, owned=False, create_graph=bool(modes.mode & GRAD))
+        return ()
+
     def accumulate(self, grad: Tensor, owned: bool, create_graph: bool) -> None:
         """Add ``grad`` to ``variable.grad`` (PyTorch's AccumulateGrad).
 
@@ -126,23 +188,24 @@ class AccumulateGrad(Node):
                 "after it was used"
             )
         meta = leaf.autograd_meta()
-        held = meta.grad
-        if held is None:
-            lies_alike = grad.layout is leaf.layout or (
-                grad.layout.strides == leaf.layout.strides
-                if leaf.layout.dense
-                else grad.layout.contiguous
-            )
-            if owned and not create_graph and lies_alike:
-                meta.grad = grad
+        with _accumulating:
+            held = meta.grad
+            if held is None:
+                lies_alike = grad.layout is leaf.layout or (
+                    grad.layout.strides == leaf.layout.strides
+                    if leaf.layout.dense
+                    else grad.layout.contiguous
+                )
+                if owned and not create_graph and lies_alike:
+                    meta.grad = grad
+                elif create_graph and lies_alike:
+                    meta.grad = grad.clone()
+                else:
+                    meta.grad = leaf._like(grad)
             elif create_graph:
-                meta.grad = grad.clone()
+                meta.grad = held + grad
             else:
-                meta.grad = leaf._like(grad)
-        elif create_graph:
-            meta.grad = held + grad
-        else:
-            held.add_(grad)
+                held.add_(grad)
 
 
 def accumulator_edge(leaf: Tensor) -> Edge:
@@ -151,6 +214,5 @@ def accumulator_edge(leaf: Tensor) -> Edge:
     node = meta.accumulator() if meta.accumulator is not None else None
     if node is None:
         node = AccumulateGrad(leaf)
-        node.hooks = meta.hooks
         meta.accumulator = weakref.ref(node)
     return (node, 0)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import errors
 from ..state import GRAD, modes, next_sequence_number
+from ..storage import INFERENCE_COUNTER
+from .hooks import history_changed
 from .node import Edge, Grads, Node, OperationNode, accumulator_edge
 
 if TYPE_CHECKING:
@@ -67,8 +69,9 @@ def view_edge(tensor: Tensor, view: ViewMeta) -> Edge | None:
     if view.version != version and (view.edge is not None or requires_grad(view.base)):
         if view.creation is not Creation.DEFAULT:
             raise inplace_view_error(tensor, view, itself=False)
-        base = view.base
-        view.edge = (AsStridedBackward0(base, tensor), 0)
+        edge = (AsStridedBackward0(view.base, tensor), 0)
+        history_changed(tensor, view.edge, edge)
+        view.edge = edge
         view.version = version
     return view.edge
 
@@ -109,6 +112,10 @@ def inplace_view_error(tensor: Tensor, view: ViewMeta, itself: bool) -> RuntimeE
 
 def check_inplace(tensor: Tensor, recorded: bool) -> None:
     """Raise if autograd forbids writing ``tensor`` in place (``recorded``: grad is involved)."""
+    if modes.before_write is not None:
+        modes.before_write(tensor)
+    if tensor.counter is INFERENCE_COUNTER and not modes.inference:
+        raise errors.inference_inplace()
     if not recorded:
         return
     view = tensor.view_meta
@@ -125,20 +132,22 @@ def check_inplace(tensor: Tensor, recorded: bool) -> None:
         raise errors.leaf_inplace(view=True)
 
 
-def rebase_history(tensor: Tensor, node: Node) -> None:
+def rebase_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
     """Make ``node`` the history of a tensor that an operation has just written in place."""
     view = tensor.view_meta
     if view is None:
-        tensor.edge = (node, 0)
-        tensor.tracked = True
+        _set_edge(tensor, (node, nr))
         return
     base = view.base
-    copy = CopySlices(base, tensor, node)
-    base.edge = (copy, 0)
-    base.tracked = True
+    _set_edge(base, (CopySlices(base, tensor, node), 0))
     view.version = -1  # stale: the edge must lead through the base's new history
-    view.edge = (node, 0)
     view_edge(tensor, view)
+
+
+def _set_edge(tensor: Tensor, edge: Edge) -> None:
+    history_changed(tensor, tensor.edge, edge)
+    tensor.edge = edge
+    tensor.tracked = True
 
 
 class _Geometry(OperationNode):

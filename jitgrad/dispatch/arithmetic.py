@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import errors
+from ..dtypes import BOOL
 from ..tensor import Tensor
 from .elementwise import functions, inplace_function
 
@@ -60,6 +61,13 @@ def sub_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     return _sub_(self, _scaled("sub", self, other, alpha))
 
 
+def positive(self: Tensor) -> Tensor:
+    """The tensor itself; RuntimeError for bools, as in PyTorch."""
+    if self.layout.dtype.category == BOOL:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return self
+
+
 _ROUNDED = {"floor": "div_floor", "trunc": "div_trunc"}
 
 
@@ -94,11 +102,11 @@ def div_(self: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
 
 def _clamped(name: str, self: Tensor, low: Any, high: Any) -> tuple[str, tuple[Any, ...]]:
     if low is None and high is None:
-        raise RuntimeError(f"torch.{name}: At least one of 'min' or 'max' must not be None")
+        raise RuntimeError(f"{name}: At least one of 'min' or 'max' must not be None")
     if low is None:
-        return "clamp_max", (high,)
+        return "clamp_to", (high,)
     if high is None:
-        return "clamp_min", (low,)
+        return "clamp_from", (low,)
     return "clamp_both", (low, high)
 
 

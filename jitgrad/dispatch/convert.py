@@ -10,12 +10,14 @@ from ..autograd.views import check_inplace, rebase_history
 from ..kernels import elementwise
 from ..layout import Layout, broadcast_shapes, contiguous_strides, dense_layout, layout
 from ..ops.table import structured
+from ..state import modes
 from ..storage import Storage
 from ..tensor import CPU, Tensor, device, make
+from . import tangents
 from .elementwise import check_memory, functions
 from .make import NUMBERS, constant, fresh, like_layout, python_number
 from .plans import PlanCache
-from .record import StructuredNode, node_class, record, wants_grad
+from .record import StructuredNode, node_class, record, record_history, wants_grad
 
 _copies = PlanCache()
 
@@ -159,18 +161,21 @@ def _overwrite(self: Tensor, source: Tensor, cls: type[StructuredNode], inputs: 
     """Replace every element by the broadcast ``source``, and record it."""
     recorded = wants_grad(inputs)
     check_inplace(self, recorded)
-    check_memory(self, () if source is self else (source,))
+    (source,) = check_memory(self, (source,))
     history = None
     if recorded:
         # The node is made on a stand-in: `self` takes it as its new history only once written.
         stand_in = make(self.storage, self.offset, self.layout)
-        record(cls, inputs, (stand_in,), {})
+        record_history(cls, inputs, (stand_in,), {})
         history = stand_in.edge
     copy_elements(source, self)
     self.counter.version += 1
     self.counter.writer = errors.caller()
     if history is not None:
         rebase_history(self, history[0])  # type: ignore[arg-type]
+    if modes.levels and self.layout.dtype.category >= dtypes.FLOATING:
+        # Nothing of what was there is left: only the source's tangent counts.
+        tangents.written(self, inputs[1:], lambda given: given)
     return self
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import dtypes, errors
 from ..autograd.node import Grads, Node, OperationNode
-from ..autograd.saved import save_result, unpack
+from ..autograd.saved import recorded as note_recorded
+from ..autograd.saved import save_result, unpack, wants_grad
 from ..autograd.views import check_inplace, gradient_edge, rebase_history, requires_grad
 from ..kernels import drivers
 from ..kernels.expression import parse
@@ -19,9 +20,9 @@ from ..layout import Layout, has_internal_overlap, may_overlap
 from ..ops import elementwise as _rows  # noqa: F401  (fills the table)
 from ..ops.table import ELEMENTWISE, Elementwise
 from ..state import GRAD, modes, next_sequence_number
-from ..storage import Storage
+from ..storage import INFERENCE_COUNTER, Storage
 from ..tensor import Tensor
-from . import plans, templates
+from . import plans, tangents, templates
 from .make import NUMBERS, constant, python_number
 
 BYTE = np.dtype(np.uint8)
@@ -39,6 +40,19 @@ class ElementwiseNode(OperationNode):
     wanted: tuple[str, ...]
     saves: tuple[str, ...]
     formulas: dict[str, Callable[..., Any]]
+
+    def saved_slot(self, name: str) -> int | None:
+        if name in self.saves:
+            return self.saves.index(name)
+        if name in plans.formula_names(self.row, tuple(self.row.grad))[1:]:
+            return None
+        raise KeyError(name)
+
+    def name(self) -> str:
+        row = self.row
+        if row.node_of_number and self.plan.inputs[-1].wrapped:
+            return row.node_of_number
+        return row.node_name
 
     def apply_recorded(self, grad: Tensor | None) -> Grads:
         """The same formulas, read as expressions over Tensors and so recorded."""
@@ -178,6 +192,7 @@ class _Operator:
     def __init__(self, row: Elementwise, defaults: dict[str, str]) -> None:
         self.row = row
         self.classes = _LazyClasses(row)
+        self.formulas = _LazyFormulas(row)
         self.inplace_plans = plans.PlanCache()
         checked = row.integer_zero_division or row.name == "pow"
         source = templates.forward_source(row.name, row.inputs, defaults, bool(row.grad), checked)
@@ -235,7 +250,7 @@ class _Operator:
             # An exponent tensor is PyTorch's to wrap; only a negative number is refused.
             if last.layout.wrapped and last.item() < 0:
                 raise RuntimeError("Integers to negative integer powers are not allowed.")
-        elif plan.out.numel and not bool((last != 0).all()):  # type: ignore[attr-defined]
+        elif self.row.integer_zero_division and plan.out.numel and not bool((last != 0).all()):  # type: ignore[attr-defined]
             raise RuntimeError(f"ZeroDivisionError: integer division by zero in {self.row.name}()")
 
     def untracked(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:
@@ -249,8 +264,13 @@ class _Operator:
 
     def special(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:
         """Recording under modes other than plain grad mode."""
-        if modes.mode & GRAD and any(t.tracked and requires_grad(t) for t in operands):
+        if modes.inference:
+            result.counter = INFERENCE_COUNTER
+        elif modes.mode & GRAD and any(t.tracked and requires_grad(t) for t in operands):
             self._attach(operands, plan, result)
+        if modes.levels:
+            compute = tangents.by_formula(self.row, self.formulas, operands, result)
+            tangents.propagate(operands, (result,), compute)
 
     def _node(
         self, operands: Sequence[Tensor], saved: Sequence[Tensor], plan: plans.Plan, result: Tensor
@@ -273,6 +293,8 @@ class _Operator:
     def _attach(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:
         node = self._node(operands, operands, plan, result)
         if node is not None:
+            if modes.mode != GRAD:
+                note_recorded(node)
             result.edge = (node, 0)
             result.tracked = True
 
@@ -290,11 +312,7 @@ class _Operator:
         return self._store(operands, out, records=False)
 
     def _store(self, operands: tuple[Tensor, ...], target: Tensor, records: bool) -> Tensor:
-        recorded = (
-            records
-            and bool(modes.mode & GRAD)
-            and any(t.tracked and requires_grad(t) for t in operands)
-        )
+        recorded = records and wants_grad(operands)
         check_inplace(target, recorded)
         key = (target.layout, *(t.layout for t in operands))
         plan = self.inplace_plans.get(key)
@@ -307,23 +325,33 @@ class _Operator:
                     f"shape {list(shape)} in {self.row.name}()"
                 )
             plan = self.inplace_plans.add(key, plans.into(self.row, layouts, target.layout))
-        check_memory(target, operands)
+        sources = check_memory(target, operands)
         self.check(operands, plan)
+        old = tangents.before(target, operands) if modes.levels and records else None
         saved = operands
         if recorded and self._overwrites_what_it_saves(operands):
-            saved = (operands[0].detach().clone(), *operands[1:])  # type: ignore[attr-defined]
+            # With its history: the derivative itself may be differentiated.
+            kept = functions["clone"](operands[0]) if old is None else old[0]
+            saved = (kept, *operands[1:])
         # What the node saves of other operands is what they were before this write: a node that
         # saved the very tensor it overwrites must find the versions apart.
         node = self._node(operands, saved, plan, target) if recorded else None
+        if any(a is not b for a, b in zip(sources, operands, strict=True)):
+            layouts = tuple(t.layout for t in sources)
+            plan = plans.into(self.row, layouts, target.layout)
         buffers: list[Any] = []
-        for t in operands:
+        for t in sources:
             buffers += (t.storage.buffer, t.offset)
         plan.run(plan.spec, *buffers, target.storage.buffer, target.offset)
         target.counter.version += 1
         target.counter.writer = errors.caller()
         if node is not None:
             _resave_result(node, target)
+            if modes.mode != GRAD:
+                note_recorded(node)
             rebase_history(target, node)
+        if old is not None:
+            tangents.written(target, old, tangents.by_formula(self.row, self.formulas, old, target))
         return target
 
     def accumulate(self, place: Tensor, values: Tensor) -> None:
@@ -348,8 +376,16 @@ def _resave_result(node: Node, target: Tensor) -> None:
         node.saved = (*saved[:-1], target.counter.version)
 
 
-def check_memory(target: Tensor, operands: Sequence[Tensor]) -> None:
-    """Raise where a write would be ill-defined: read-only or expanded memory, partial overlap."""
+def check_memory(target: Tensor, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The operands of a write to ``target``, none of which the write can change half-way.
+
+    An operand is the target itself, or lies apart, or is copied. Where both are dense and overlap
+    in part PyTorch refuses, and so do we; where they merely share a span (``x[::2] += x[1::2]``) it
+    computes whatever happens, and a copy makes that the right answer.
+
+    Raises:
+        RuntimeError: for expanded or read-only targets, and dense partial overlap.
+    """
     layout = target.layout
     if has_internal_overlap(layout.shape, layout.strides):
         raise RuntimeError(
@@ -357,18 +393,22 @@ def check_memory(target: Tensor, operands: Sequence[Tensor]) -> None:
             "single memory location. Please clone() the tensor before performing the operation."
         )
     check_writable(target)
+    result = []
     for t in operands:
-        if t.storage is not target.storage or t is target:
-            continue
-        same = t.offset == target.offset and t.layout.strides == layout.strides
-        if not (same and t.layout.shape == layout.shape) and may_overlap(
-            t.layout, t.offset, layout, target.offset
-        ):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor"
-                " refer to a single memory location. Please clone() the tensor before performing "
-                "the operation."
-            )
+        if t.storage is target.storage and t is not target:
+            same = t.offset == target.offset and t.layout.strides == layout.strides
+            if not (same and t.layout.shape == layout.shape) and may_overlap(
+                t.layout, t.offset, layout, target.offset
+            ):
+                if t.layout.dense and layout.dense:
+                    raise RuntimeError(
+                        "unsupported operation: some elements of the input tensor and the "
+                        "written-to tensor refer to a single memory location. Please clone() the "
+                        "tensor before performing the operation."
+                    )
+                t = functions["clone"](t.detach())  # type: ignore[attr-defined]
+        result.append(t)
+    return tuple(result)
 
 
 def check_writable(target: Tensor) -> None:
@@ -386,6 +426,8 @@ def prepare_out(name: str, operands: Sequence[Tensor], out: Tensor, shape: Any) 
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "
             "but one of the arguments requires grad."
         )
+    if modes.levels:
+        tangents.refuse_out(name, (*operands, out))
     if out.layout.shape != shape:
         resize_out(name, out, shape)
 
@@ -414,6 +456,7 @@ def docstring(row: Elementwise) -> str:
     gradients = "\n".join(f"    d/d{x}: {text}" for x, text in row.grad.items()) or "    none"
     dtypes_text = {
         plans.Promotion.ARITHMETIC: "the promoted dtype of the inputs",
+        plans.Promotion.INTEGRAL: "the promoted dtype, int64 for bools",
         plans.Promotion.FLOAT: "the promoted dtype, the default float dtype for integers",
         plans.Promotion.COMPARE: "bool",
         plans.Promotion.LOGICAL: "bool",

@@ -9,7 +9,20 @@ from .. import dtypes, printing, state
 from ..autograd import api
 from ..ops.table import ELEMENTWISE
 from ..tensor import Tensor
-from . import arithmetic, convert, creation, matmul, shape, view
+from . import (
+    arithmetic,
+    convert,
+    creation,
+    index,
+    indexing,
+    matmul,
+    positions,
+    reduction,
+    rows,
+    scatter,
+    shape,
+    view,
+)
 from .elementwise import functions, inplace_function, operators
 from .make import NUMBERS, constant, python_number
 
@@ -31,7 +44,7 @@ def _attach_elementwise() -> None:
         for public in (name, *row.aliases):
             if row.method:
                 setattr(Tensor, public, functions[name])
-            if row.inplace and name in operators:
+            if row.inplace and row.method and name in operators:
                 setattr(Tensor, f"{public}_", inplace_function(name))
 
 
@@ -65,7 +78,7 @@ def _attach_operators() -> None:
     Tensor.__eq__ = _or_not_implemented(functions["eq"], False)  # type: ignore[method-assign, assignment]
     Tensor.__ne__ = _or_not_implemented(functions["ne"], True)  # type: ignore[method-assign, assignment]
     Tensor.__neg__ = functions["neg"]  # type: ignore[attr-defined]
-    Tensor.__pos__ = functions["positive"]  # type: ignore[attr-defined]
+    Tensor.__pos__ = arithmetic.positive  # type: ignore[attr-defined]
     Tensor.__abs__ = functions["abs"]  # type: ignore[attr-defined]
     Tensor.__invert__ = functions["bitwise_not"]  # type: ignore[attr-defined]
     Tensor.__matmul__ = matmul.matmul  # type: ignore[attr-defined]
@@ -86,14 +99,14 @@ def _or_not_implemented(function: Callable[..., Any], otherwise: bool) -> Callab
 def attach(module: Any, names: str) -> None:
     """Make functions of a module methods of Tensor, under the same names."""
     for name in names.split():
-        setattr(Tensor, name.rstrip("_") if name == "slice_" else name, getattr(module, name))
+        setattr(Tensor, name, getattr(module, name))
 
 
 def _attach_rest() -> None:
     attach(
         arithmetic,
         "add sub add_ sub_ div div_ clamp clamp_ addcmul addcmul_ addcdiv addcdiv_ isclose allclose "
-        "equal",
+        "equal positive",
     )
     Tensor.clip, Tensor.clip_ = arithmetic.clamp, arithmetic.clamp_  # type: ignore[attr-defined]
     Tensor.subtract, Tensor.divide = arithmetic.sub, arithmetic.div  # type: ignore[attr-defined]
@@ -113,6 +126,16 @@ def _attach_rest() -> None:
         "new_tensor new_empty new_zeros new_ones new_full new_empty_strided",
     )
     attach(matmul, "mm bmm mv dot matmul addmm baddbmm outer")
+    attach(
+        reduction,
+        "sum sum_to_size mean prod max min amax amin argmax argmin var std norm logsumexp softmax "
+        "log_softmax cumsum",
+    )
+    for module in (index, positions, rows, scatter):
+        attach(module, module.METHODS)
+    Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
+    Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
+    Tensor.any, Tensor.all = reduction.any_, reduction.all_  # type: ignore[attr-defined]
     Tensor.swapaxes = Tensor.swapdims = view.transpose  # type: ignore[attr-defined]
     Tensor.moveaxis = view.movedim  # type: ignore[attr-defined]
     Tensor.ravel = lambda self: view.flatten(self.contiguous())  # type: ignore[attr-defined]

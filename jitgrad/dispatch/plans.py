@@ -63,15 +63,19 @@ def operand_dtypes(
     row: Elementwise, inputs: Sequence[Layout]
 ) -> tuple[dtypes.dtype, dtypes.dtype]:
     """The dtypes of an operator's computation and of its result; RuntimeError if unsupported."""
-    numeric = [x for name, x in zip(row.inputs, inputs, strict=True) if name not in row.booleans]
+    numeric = [x for name, x in zip(row.inputs, inputs, strict=True) if name not in row.passive]
     promoted = result_dtype(numeric)
     lowest, highest = row.categories
     if not lowest <= promoted.category <= highest:
         raise unsupported(row, promoted)
+    if row.name == "sub" and any(x.dtype.category == dtypes.BOOL for x in numeric):
+        raise unsupported(row, dtypes.bool_)
     if row.promote is Promotion.LOGICAL:
         return dtypes.bool_, dtypes.bool_
     if row.promote is Promotion.COMPARE:
         return promoted, dtypes.bool_
+    if row.promote is Promotion.INTEGRAL and promoted.category == dtypes.BOOL:
+        promoted = dtypes.int64
     if row.promote is Promotion.FLOAT and promoted.category < dtypes.FLOATING:
         promoted = state.get_default_dtype()
     return promoted, promoted
@@ -83,7 +87,8 @@ def unsupported(row: Elementwise, d: dtypes.dtype) -> Exception:
         sign = "Subtraction" if row.name == "sub" else "Negation"
         return RuntimeError(
             f"{sign}, the `-` operator, with a bool tensor is not supported. If you are trying to "
-            "invert a mask, use the `~` or `logical_not()` operator instead."
+            "invert a mask, use the `~` or `logical_not()` operator instead. (With two bool tensors "
+            "is not supported either; use the `^` or `logical_xor()` operator.)"
         )
     return errors.unsupported(row.name, d)
 

@@ -8,7 +8,6 @@ requires grad: what was there before has a gradient of zero.
 from __future__ import annotations
 
 import contextlib
-import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -20,11 +19,13 @@ from ..autograd.views import check_inplace, rebase_history
 from ..dtypes import dtype
 from ..layout import iteration_order
 from ..ops.table import structured
+from ..state import modes
 from ..tensor import CPU, Tensor, device, make
+from . import tangents
 from .convert import to
 from .creation import empty, empty_like, from_numpy
 from .elementwise import check_memory, functions
-from .record import StructuredNode, node_class, record, wants_grad
+from .record import StructuredNode, node_class, record, record_history, wants_grad
 
 
 # Generators ---------------------------------------------------------------------------------------
@@ -166,13 +167,15 @@ def _fill(self: Tensor, cls: type[StructuredNode], draw: Draw) -> Tensor:
     history = None
     if recorded:
         stand_in = make(self.storage, self.offset, self.layout)
-        record(cls, (self,), (stand_in,), {})
+        record_history(cls, (self,), (stand_in,), {})
         history = stand_in.edge
     _pour(self, draw)
     self.counter.version += 1
     self.counter.writer = errors.caller()
     if history is not None:
         rebase_history(self, history[0])
+    if modes.levels:
+        tangents.written(self, (), lambda given: given)
     return self
 
 

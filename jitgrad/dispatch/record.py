@@ -7,11 +7,12 @@ from typing import Any
 
 from .. import errors
 from ..autograd.node import Edge, Grads, OperationNode
-from ..autograd.saved import save_result, unpack
-from ..autograd.views import gradient_edge, requires_grad
+from ..autograd.saved import recorded, save_result, unpack, wants_grad
+from ..autograd.views import gradient_edge
 from ..ops.table import Structured
 from ..state import GRAD, modes, next_sequence_number
 from ..tensor import Tensor
+from . import tangents
 
 _new = object.__new__
 
@@ -38,6 +39,19 @@ class StructuredNode(OperationNode):
 
     def shape_of(self, nr: int) -> Any:
         return self.plan.outs[nr]
+
+    def saved_slot(self, name: str) -> int | None:
+        if name in self.names:
+            return self.names.index(name)
+        if name in (*self.row.inputs, "result") and any(
+            name in parameters for parameters in self.row.parameters.values()
+        ):
+            return None
+        raise KeyError(name)
+
+    @property
+    def saved_attributes(self) -> Mapping[str, Any]:
+        return self.attributes
 
     def apply(self, grad: Any) -> Grads:
         if self.saved is None:
@@ -76,11 +90,6 @@ def node_class(row: Structured) -> type[StructuredNode]:
     )
 
 
-def wants_grad(inputs: Sequence[Tensor]) -> bool:
-    """Whether an operation on these inputs must be recorded now."""
-    return bool(modes.mode & GRAD) and any(t.tracked and requires_grad(t) for t in inputs)
-
-
 def record(
     cls: type[StructuredNode],
     inputs: Sequence[Tensor],
@@ -91,8 +100,19 @@ def record(
 
     Only what the needed formulas name is saved.
     """
-    if not wants_grad(inputs):
-        return
+    if wants_grad(inputs):
+        record_history(cls, inputs, outs, attributes)
+    if modes.levels:
+        tangents.structured(cls.row, inputs, outs, attributes)
+
+
+def record_history(
+    cls: type[StructuredNode],
+    inputs: Sequence[Tensor],
+    outs: Sequence[Tensor],
+    attributes: Mapping[str, Any],
+) -> None:
+    """:func:`record` once it is known to be wanted; leaves tangents to the caller (a writer)."""
     row = cls.row
     edges: tuple[Edge | None, ...] = tuple(gradient_edge(t) for t in inputs)
     needed: set[str] = set()
@@ -118,6 +138,8 @@ def record(
         saved += (kept, kept.counter.version)
     node.names = tuple(names)
     node.saved = tuple(saved)
+    if modes.mode != GRAD:
+        recorded(node)
     for nr, out in enumerate(outs):
         if nr < row.outputs:
             out.edge = (node, nr)

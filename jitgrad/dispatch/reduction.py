@@ -17,7 +17,7 @@ from ..layout import (
     normalize_dims,
 )
 from ..ops.table import structured
-from ..state import GRAD, modes
+from ..state import modes
 from ..tensor import Tensor
 from . import convert
 from .elementwise import functions, prepare_out
@@ -151,7 +151,7 @@ def sum(
     of = self.layout.dtype
     d = dtype or (of if of.category >= dtypes.FLOATING else dtypes.int64)
     (result,) = reduced("sum", (self,), dims, (d,), keepdim)
-    if self.tracked:
+    if self.tracked or modes.levels:
         cls = _SUM[0] if dim is None else _SUM[1]
         record(cls, (self,), (result,), {"call": _Call(dims, keepdim)})
     return _finish("sum", result, out, self)
@@ -639,7 +639,7 @@ def logsumexp(
 
 
 def _softmax_grad(grad: Tensor, result: Tensor, dim: int, layout: Layout) -> Tensor:
-    if modes.mode & GRAD:
+    if modes.mode:  # recorded, or with tangents
         weighted = _f["mul"](grad, result)
         inner = _f["sub"](weighted, _f["mul"](result, sum(weighted, dim, keepdim=True)))
     else:
@@ -648,7 +648,7 @@ def _softmax_grad(grad: Tensor, result: Tensor, dim: int, layout: Layout) -> Ten
 
 
 def _log_softmax_grad(grad: Tensor, result: Tensor, dim: int, layout: Layout) -> Tensor:
-    if modes.mode & GRAD:
+    if modes.mode:  # recorded, or with tangents
         inner = _f["sub"](grad, _f["mul"](_f["exp"](result), sum(grad, dim, keepdim=True)))
     else:
         inner = _along("log_softmax_backward", (grad, result), dim)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 from .. import errors
 from ..autograd.node import Edge
+from ..autograd.saved import recorded
 from ..autograd.views import Creation, ViewMeta, creation_now, gradient_edge, requires_grad
 from ..layout import (
     Layout,
@@ -20,7 +22,9 @@ from ..layout import span as span_of
 from ..ops.table import structured
 from ..ops.views import VIEWS, attributes
 from ..state import GRAD, modes, next_sequence_number
+from ..storage import INFERENCE_COUNTER
 from ..tensor import Tensor, make, shape_argument
+from . import tangents
 from .make import alias, strided
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record
@@ -43,6 +47,8 @@ def _node(cls: type[StructuredNode], source: Tensor, result: Tensor, named: Any)
     node.plan = Outcome((source,), (result,))
     node.attributes = named
     node.names = node.saved = ()
+    if modes.mode != GRAD:
+        recorded(node)
     return (node, 0)
 
 
@@ -60,6 +66,8 @@ def view_of(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
     geometry, offset, named = plan
     result = make(source.storage, source.offset + offset, geometry)
     _become_view(result, source, _classes[kind], named)
+    if modes.levels:
+        tangents.view(result, source, lambda tangent: view_of(tangent, kind, arguments))
     return result
 
 
@@ -67,6 +75,8 @@ def _become_view(
     result: Tensor, source: Tensor, cls: type[StructuredNode], named: Any
 ) -> None:
     result.counter = source.counter
+    if result.counter is INFERENCE_COUNTER:
+        return  # no view, but an inference tensor of its own
     result.tracked = True
     edge = _node(cls, source, result, named) if modes.mode & GRAD and source.tracked else None
     creation = creation_now()
@@ -354,8 +364,10 @@ def _several(
             self.storage, self.offset + offset * d.itemsize, layout(shape, strides, d)
         )
         result.counter = self.counter
-        result.tracked = True
+        result.tracked = self.counter is not INFERENCE_COUNTER
         results.append(result)
+    if self.counter is INFERENCE_COUNTER:
+        return tuple(results)  # no views, but inference tensors of their own
     edge = None
     if results and modes.mode & GRAD and self.tracked:
         key = (name, len(results))
@@ -372,6 +384,9 @@ def _several(
     for nr, result in enumerate(results):
         own = None if edge is None else (edge[0], nr)
         result.view_meta = ViewMeta(base, own, self.counter.version, creation)
+        if modes.levels:
+            kind, arguments = places[nr]
+            tangents.view(result, self, functools.partial(view_of, kind=kind, arguments=arguments))
     return tuple(results)
 
 

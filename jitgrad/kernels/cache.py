@@ -108,6 +108,13 @@ def _define(source: str, name: str, key: str) -> Callable[..., Any]:
     # Numba finds a function's globals again through its module, so it must be importable.
     namespace: dict[str, Any] = {"__name__": __name__}
     exec(compile(source, filename, "exec"), namespace)
+    # Numba names a symbol by qualified name, argument types and a count that starts anew in each
+    # process. Object code of several processes meets in one here, so names must tell sources apart:
+    # otherwise one kernel may be linked against another's helper of the same name.
+    for value in namespace.values():
+        own = getattr(value, "py_func", value)
+        if getattr(own, "__module__", None) == __name__ and hasattr(own, "__qualname__"):
+            own.__qualname__ = f"{own.__name__}_{key[:16]}"
     return namespace[name]
 
 

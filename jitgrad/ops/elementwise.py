@@ -7,6 +7,7 @@ sgn have 0 at 0, clamp has 1 at its edges, maximum splits ties in half.
 from __future__ import annotations
 
 from ..dtypes import BOOL, COMPLEX, FLOATING, INTEGER
+from . import activation, loss  # noqa: F401  (rows of their own)
 from .table import Promotion, op
 
 FLOAT, COMPARE, LOGICAL = Promotion.FLOAT, Promotion.COMPARE, Promotion.LOGICAL
@@ -25,37 +26,38 @@ op("div", "self other", "self / other", promote=FLOAT, aliases=("divide", "true_
 op("floor_divide", "self other", "floor_divide(self, other)", integer_zero_division=True,
    categories=REALS, doc="floor(self / other)")
 op("div_floor", "self other", "floor_divide(self, other)", integer_zero_division=True,
-   grad={"self": "grad * 0", "other": "grad * 0"}, node="DivBackward1", method=False, inplace=False,
-   categories=REALS, doc="floor(self / other), with a gradient of zero")
+   grad={"self": "grad * 0", "other": "grad * 0"}, node="DivBackward2",
+   node_of_number="DivBackward3", method=False, inplace=True, categories=(INTEGER, FLOATING),
+   doc="floor(self / other), with a gradient of zero")
 op("div_trunc", "self other", "trunc_divide(self, other)", integer_zero_division=True,
-   grad={"self": "grad * 0", "other": "grad * 0"}, node="DivBackward1", method=False, inplace=False,
-   categories=REALS, doc="trunc(self / other), with a gradient of zero")
+   grad={"self": "grad * 0", "other": "grad * 0"}, node="DivBackward2",
+   node_of_number="DivBackward3", method=False, inplace=True, categories=(INTEGER, FLOATING),
+   doc="trunc(self / other), with a gradient of zero")
 op("remainder", "self other", "remainder(self, other)", integer_zero_division=True,
    grad={"self": "grad", "other": "-grad * floor_divide(self, other)"}, categories=REALS,
-   doc="the remainder with the sign of the divisor")
+   node="RemainderBackward1", node_of_number="RemainderBackward0", doc="the remainder with the sign of the divisor")
 op("fmod", "self other", "fmod(self, other)", integer_zero_division=True, categories=REALS,
    grad={"self": "grad", "other": "-grad * trunc(self / other)"},
-   doc="the remainder with the sign of the dividend")
+   node="FmodBackward1", node_of_number="FmodBackward0", doc="the remainder with the sign of the dividend")
 op("pow", "self other", "pow(self, other)", domain=(0.5, 2.0),
    grad={"self": "where(other == 0, 0, grad * other * pow(self, other - 1))",
          "other": "grad * where((self == 0) & (other >= 0), 0, result * log(self))"},
-   doc="self to the power other")
+   node="PowBackward1", node_of_number="PowBackward0", doc="self to the power other")
 op("neg", "self", "-self", grad={"self": "-grad"}, categories=NUMBERS, aliases=("negative",),
    doc="-self")
-op("positive", "self", "self", grad={"self": "grad"}, categories=NUMBERS, inplace=False,
-   doc="self")
-op("abs", "self", "abs(self)", grad={"self": "grad * sgn(self)"}, aliases=("absolute",),
+op("abs", "self", "abs(self)", grad={"self": "grad * sgn(self)"}, categories=NUMBERS, aliases=("absolute",),
    doc="the absolute value")
 op("sign", "self", "sgn(self)", grad={"self": "grad * 0"}, doc="-1, 0 or 1")
 op("sgn", "self", "sgn(self)", grad={"self": "grad * 0"}, doc="-1, 0 or 1")
-op("square", "self", "self * self", grad={"self": "grad * (2 * self)"}, node="PowBackward0",
+op("square", "self", "self * self", promote=Promotion.INTEGRAL, grad={"self": "grad * (2 * self)"}, node="PowBackward0",
    doc="self * self")
 op("reciprocal", "self", "1 / self", grad={"self": "-grad * result * result"}, promote=FLOAT,
    domain=(0.5, 2.0), doc="1 / self")
 op("lerp", "self end weight", "self + weight * (end - self)", categories=(FLOATING, COMPLEX),
    grad={"self": "grad * (1 - weight)", "end": "grad * weight", "weight": "grad * (end - self)"},
-   doc="linear interpolation from self to end")
+   node="LerpBackward1", node_of_number="LerpBackward0", doc="linear interpolation from self to end")
 op("addcmul", "self tensor1 tensor2 value", "self + value * tensor1 * tensor2",
+   categories=NUMBERS,
    grad={"self": "grad", "tensor1": "grad * value * tensor2", "tensor2": "grad * value * tensor1"},
    doc="self + value * tensor1 * tensor2")
 op("addcdiv", "self tensor1 tensor2 value", "self + value * (tensor1 / tensor2)",
@@ -78,7 +80,7 @@ op("log2", "self", "log2(self)", grad={"self": "grad / (self * 0.693147180559945
    promote=FLOAT, domain=(0.5, 3.0), doc="the base-2 logarithm")
 op("log10", "self", "log10(self)", grad={"self": "grad / (self * 2.302585092994046)"},
    promote=FLOAT, domain=(0.5, 3.0), doc="the base-10 logarithm")
-op("log1p", "self", "log1p(self)", grad={"self": "grad / (self + 1)"}, promote=FLOAT,
+op("log1p", "self", "log1p(self)", node="Log1PBackward0", grad={"self": "grad / (self + 1)"}, promote=FLOAT,
    domain=(-0.5, 3.0), doc="log(1 + self), accurate near 0")
 op("sqrt", "self", "sqrt(self)", grad={"self": "grad / (2 * result)"}, promote=FLOAT,
    domain=(0.5, 3.0), doc="the square root")
@@ -160,21 +162,29 @@ op("fmin", "self other", "fmin(self, other)", categories=REALS, inplace=False,
    grad={"self": "where((self <= other) | isnan(other), grad, 0)",
          "other": "where((self <= other) | isnan(other), 0, grad)"},
    doc="the smaller of two, a number rather than NaN")
-op("clamp_both", "self min max", "minimum(maximum(self, min), max)", node="ClampBackward1",
-   categories=(INTEGER, FLOATING), inplace=False, method=False,
+# clamp() has one node for bounds that are tensors and one for numbers; clamp_min() and clamp_max()
+# have nodes of their own.
+op("clamp_both", "self min max", "minimum(maximum(self, min), max)", node="ClampBackward0",
+   node_of_number="ClampBackward1", categories=(INTEGER, FLOATING), method=False,
    grad={"self": "where((self >= min) & (self <= max), grad, 0)",
          "min": "where((min < max) & (self < min), grad, 0)",
          "max": "where((self > max) | (max < min), grad, 0)"},
    doc="self limited to [min, max]")
-op("clamp_min", "self min", "maximum(self, min)", categories=(INTEGER, FLOATING),
-   grad={"self": "where(self >= min, grad, 0)", "min": "where(self < min, grad, 0)"},
-   doc="max(self, min)")
-op("clamp_max", "self max", "minimum(self, max)", categories=(INTEGER, FLOATING),
-   grad={"self": "where(self <= max, grad, 0)", "max": "where(self > max, grad, 0)"},
-   doc="min(self, max)")
+_FROM = {"self": "where(self >= min, grad, 0)", "min": "where(self < min, grad, 0)"}
+_TO = {"self": "where(self <= max, grad, 0)", "max": "where(self > max, grad, 0)"}
+for _name, _node in (("clamp_from", "Clamp"), ("clamp_min", "ClampMin")):
+    op(_name, "self min", "maximum(self, min)", categories=(INTEGER, FLOATING), grad=_FROM,
+       node=f"{_node}Backward{int(_node != 'Clamp')}",
+       node_of_number=f"{_node}Backward{int(_node == 'Clamp')}", method=_node != "Clamp",
+       doc="max(self, min)")
+for _name, _node in (("clamp_to", "Clamp"), ("clamp_max", "ClampMax")):
+    op(_name, "self max", "minimum(self, max)", categories=(INTEGER, FLOATING), grad=_TO,
+       node=f"{_node}Backward{int(_node != 'Clamp')}",
+       node_of_number=f"{_node}Backward{int(_node == 'Clamp')}", method=_node != "Clamp",
+       doc="min(self, max)")
 op("copysign", "self other", "copysign(self, other)", promote=FLOAT, categories=REALS,
    grad={"self": "grad * sgn(self) * sgn(result)", "other": "grad * 0"},
-   doc="the magnitude of self with the sign of other")
+   node="CopysignBackward0", node_of_number="CopysignBackward1", doc="the magnitude of self with the sign of other")
 
 # Comparison and logic -----------------------------------------------------------------------------
 for _name, _sign, _alias in (("eq", "==", ()), ("ne", "!=", ("not_equal",)), ("lt", "<", ("less",)),
@@ -193,9 +203,9 @@ for _name, _sign in (("and", "&"), ("or", "|"), ("xor", "^")):
     op(f"bitwise_{_name}", "self other", f"self {_sign} other", categories=BITS,
        doc=f"self {_sign} other, bit by bit")
 op("bitwise_not", "self", "~self", categories=BITS, doc="every bit inverted (not, for bools)")
-op("bitwise_left_shift", "self other", "left_shift(self, other)", categories=(INTEGER, INTEGER),
+op("bitwise_left_shift", "self other", "shift_left(self, other)", categories=(INTEGER, INTEGER),
    doc="self << other")
-op("bitwise_right_shift", "self other", "right_shift(self, other)", categories=(INTEGER, INTEGER),
+op("bitwise_right_shift", "self other", "shift_right(self, other)", categories=(INTEGER, INTEGER),
    doc="self >> other")
 
 # Choice -------------------------------------------------------------------------------------------
@@ -204,4 +214,4 @@ op("where", "condition self other", "where(condition, self, other)",
    inplace=False, method=False, doc="self where condition holds, else other")
 op("masked_fill", "self mask value", "where(mask, value, self)",
    grad={"self": "where(mask, 0, grad)", "value": "where(mask, grad, 0)"},
-   doc="value where the mask is true, else self")
+   node="MaskedFillBackward1", node_of_number="MaskedFillBackward0", doc="value where the mask is true, else self")

@@ -26,6 +26,7 @@ class Promotion(enum.Enum):
     """How the dtype of the computation and of the result follow from the inputs."""
 
     ARITHMETIC = "both are the promoted dtype"
+    INTEGRAL = "as ARITHMETIC, bools become int64"
     FLOAT = "as ARITHMETIC, integers become the default float dtype"
     COMPARE = "computed in the promoted dtype, the result is bool"
     LOGICAL = "every input is read as a bool, the result is bool"
@@ -47,6 +48,7 @@ class Elementwise:
         inplace, method: whether ``<name>_`` and ``Tensor.<name>`` exist.
         aliases: other public names of the same function.
         node: the autograd node's name; by default CamelCase of the name + ``Backward0``.
+        node_of_number: the node's name where the last input is a Python number, if it is another.
         integer_zero_division: whether an integer zero as last input is an error.
     """
 
@@ -62,6 +64,7 @@ class Elementwise:
     method: bool = True
     aliases: tuple[str, ...] = ()
     node: str = ""
+    node_of_number: str = ""
     integer_zero_division: bool = False
 
     def __post_init__(self) -> None:
@@ -80,8 +83,13 @@ class Elementwise:
 
     @property
     def booleans(self) -> frozenset[str]:
-        """Inputs that are conditions: read as bools and left out of promotion."""
+        """Inputs that are conditions: read as bools."""
         return CONDITIONS & frozenset(self.inputs)
+
+    @property
+    def passive(self) -> frozenset[str]:
+        """Inputs left out of promotion: conditions, and a ``value`` that is cast to the result."""
+        return (CONDITIONS | {"value"}) & frozenset(self.inputs)
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,9 @@ class Structured:
         node: the autograd node's name.
         outputs: how many results carry gradients; with several, ``grad`` arrives as a tuple.
         fresh: whether every formula returns memory of its own (which a leaf may keep as .grad).
+        jvp: for inputs, a function that turns the input's ``tangent`` into its part of the result's,
+            of parameters named as for ``grad``. Without it the gradient formula is transposed
+            (dispatch/tangents.py), which is right for every row, and slower.
     """
 
     name: str
@@ -104,14 +115,17 @@ class Structured:
     node: str = ""
     outputs: int = 1
     fresh: bool = False
+    jvp: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     parameters: Mapping[str, tuple[str, ...]] = field(init=False)
+    jvp_parameters: Mapping[str, tuple[str, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
-        parameters = {
-            name: tuple(inspect.signature(formula).parameters)
-            for name, formula in self.grad.items()
-        }
-        object.__setattr__(self, "parameters", parameters)
+        for attribute, formulas in (("parameters", self.grad), ("jvp_parameters", self.jvp)):
+            named = {
+                name: tuple(inspect.signature(formula).parameters)
+                for name, formula in formulas.items()
+            }
+            object.__setattr__(self, attribute, named)
 
     @property
     def node_name(self) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import numba
 import numpy as np
 import pytest
 
 from jitgrad.kernels import gemm
-from jitgrad.kernels.gemm import features
+from jitgrad.kernels.gemm import drivers, features
 
 FLOATS = ["float32", "float64"]
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8"]
@@ -244,6 +245,16 @@ def test_long_sums_keep_their_digits(n):
     for left, right in ((a, b), (a, np.asfortranarray(b))):
         c = product(gemm.serial("float32"), left, right, "float32")
         assert np.all(np.abs(c - expected) < 1e-4 * expected)
+
+
+def test_no_two_cores_share_a_helper():
+    """Cores come from a cache filled by many processes: equal symbols would be linked together."""
+    seen: set[str] = set()
+    for dtype, target in itertools.product(FLOATS + INTEGERS[:4], [features.AVX512, features.AVX2]):
+        text = drivers.source(features.tile(dtype, target))
+        helpers = set(re.findall(r"^def (\w+)", text, re.MULTILINE)) - {"kernel"}
+        assert len(helpers) > 5 and not helpers & seen
+        seen |= helpers
 
 
 def test_worth_threads():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+from functools import cache
 from typing import Any
 
 import pytest
@@ -25,7 +26,14 @@ def torch_or_skip() -> Any:
         if REQUIRED:
             pytest.fail(MISSING)
         pytest.skip(MISSING)
-    return importlib.import_module("torch")
+    return _torch()
+
+
+@cache
+def _torch() -> Any:
+    torch = importlib.import_module("torch")
+    torch.set_num_threads(1)  # as jitgrad in every test: the processes of a run share the cores
+    return torch
 
 
 def jitgrad() -> Any:

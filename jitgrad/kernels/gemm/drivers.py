@@ -18,6 +18,8 @@ among them; C must not overlap itself, A or B. Empty sums are zero.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable
 from functools import cache, partial
 
@@ -71,7 +73,19 @@ def source(tile: features.Tile) -> str:
         transposable=tile.size >= 4,  # a transposition of bytes would be 64 vectors wide
         vectors=features.VECTORS,
     )
-    return header + BODY
+    return with_unique_names(header + BODY)
+
+
+def with_unique_names(text: str) -> str:
+    """The source with its helper functions named after the whole of it.
+
+    Numba makes a helper's symbol from its name, argument types and a count within the process, all
+    of which two cores compiled in two processes may share. Loaded into a third, they would be
+    linked to each other's helpers, and one dtype would compute with the code of another.
+    """
+    tag = hashlib.sha256(text.encode()).hexdigest()[:12]
+    helpers = set(re.findall(r"^def (\w+)\(", text, re.MULTILINE)) - {"kernel"}
+    return re.sub(rf"\b({'|'.join(sorted(helpers))})\(", rf"\1_{tag}(", text)
 
 
 def core(dtype: str, target: features.Target | None) -> int:

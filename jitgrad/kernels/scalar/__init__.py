@@ -1,12 +1,14 @@
 """The scalar functions that generated kernels call inside their loops.
 
-They are typed by Numba: float32 in, float32 out, with no float64 in between save where a docstring says so; integers
-and booleans where torch has them. Those of the hot loops are free of branches, so that LLVM turns a loop over them into
-vector code. In plain Python the same names compute the same with NumPy and math.
+They are typed by Numba: float32 in, float32 out, with no float64 in between save where a docstring
+says so; integers and booleans where torch has them. Those of the hot loops are free of branches, so
+that LLVM turns a loop over them into vector code. In plain Python the same names compute the same
+with NumPy and math.
 
-``ULP`` states the largest error of each function, in units of the last place of the exact result, for float32 and
-float64; the tests hold every function to it over the whole range. The gamma functions are held to it for positive
-arguments: between the poles below 0 they cross zero, where only the absolute error is small.
+``ULP`` states the largest error of each function, in units of the last place of the exact result,
+for float32 and float64, on a machine with fused multiply-add; the tests hold every function to it
+over the whole range. The gamma functions are held to it for positive arguments: between the poles
+below 0 they cross zero, where only the absolute error is small.
 """
 
 from .arithmetic import (

@@ -1,4 +1,6 @@
-"""Rounding, signs, comparison and division of floats; the names shared with integers take those from ``integer``."""
+"""Rounding, signs, comparison and division of floats; the names shared with integers take those
+from ``integer``.
+"""
 
 import numpy as np
 from numba.extending import overload, register_jitable
@@ -6,10 +8,10 @@ from numba.extending import overload, register_jitable
 from . import integer
 from .bits import (
     OPTIONS,
-    library_fmod,
     fma,
     from_bits,
     implement,
+    library_fmod,
     magnitude,
     round_down,
     round_to_even,
@@ -251,7 +253,7 @@ def _family(real, digits):
 
     @jitable
     def small_division(a, b, q):
-        """a - q b and q for q = trunc(a / b), a >= 0, b >= 0, which rounding may have left one off."""
+        """a - q b and q, for a, b >= 0 and q = trunc(a / b), which rounding may leave one off."""
         r = fma(-q, b, a)
         low, high = r < zero, r >= b
         r = select(low, r + b, select(high, r - b, r))
@@ -292,7 +294,8 @@ def _family(real, digits):
         q = round_to_zero(magnitude(quotient))
         if q < exact_quotients:
             r, q = small_division(a, b, q)
-            return with_sign(q + select((quotient < zero) & (r != zero), one, zero), quotient)
+            down = (with_sign(one, quotient) < zero) & (r != zero)
+            return with_sign(select(down, q + one, q), quotient)
         r = with_sign(library_fmod(a, b), x)
         q = (x - r) / y
         q = select(wrong_side(r, y), q - one, q)
@@ -360,4 +363,7 @@ for _name in _FLOAT32:
 
 @overload(where, jit_options=OPTIONS)
 def _where(condition, x, y):
-    return lambda condition, x, y: select(condition, x, y)
+    def choose(condition, x, y):
+        return select(condition, x, y)
+
+    return choose

@@ -1,7 +1,8 @@
 """What plain Numba lacks: bit casts, fused multiply-add, selects and the rounding instructions.
 
-Each of these is one or a few LLVM instructions with a vector form, so a loop over them still vectorises. They exist
-only inside compiled code; the stubs of the other modules are what plain Python calls.
+Each of these is one or a few LLVM instructions with a vector form, so a loop over them still
+vectorises. They exist only inside compiled code; the stubs of the other modules are what plain
+Python calls.
 """
 
 from llvmlite import ir
@@ -9,17 +10,17 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
-# What every scalar function is compiled with: IEEE division, and a*b+c fused where the machine can. Nothing here
-# may reassociate or assume away NaN, infinities or signed zeros. A call left in a loop would keep it from vectorising,
-# so inlining is not left to LLVM's taste.
+# What every scalar function is compiled with: IEEE division, and a*b+c fused where the machine can.
+# Nothing here may reassociate or assume away NaN, infinities or signed zeros. A call left in a loop
+# would keep it from vectorising, so inlining is not left to LLVM's taste.
 OPTIONS = {"fastmath": {"contract"}, "error_model": "numpy", "forceinline": True}
 
 
 def implement(stub, float32=None, float64=None, integer=None, boolean=None):
     """Give ``stub`` its compiled implementations; the type of the first argument picks one.
 
-    All arguments must have that type (kernels cast before they call): a mixed call is a typing error, not a silent
-    promotion to float64.
+    All arguments must have that type (kernels cast before they call): a mixed call is a typing
+    error, not a silent promotion to float64.
     """
 
     def choose(*args):
@@ -62,7 +63,9 @@ def to_bits(typingctx, x):
 
 @intrinsic
 def from_bits(typingctx, i, like):
-    """The float of ``like``'s type with the low bits of ``i`` (Numba widens integer arithmetic to int64)."""
+    """The float of ``like``'s type with the low bits of ``i`` (Numba widens integer arithmetic to
+    int64).
+    """
 
     def codegen(context, builder, signature, args):
         value = context.cast(builder, args[0], i, _integer_of(like))
@@ -73,7 +76,9 @@ def from_bits(typingctx, i, like):
 
 @intrinsic
 def power_of_two(typingctx, n, like):
-    """2^n in the type of ``like``, for the exponents of normal numbers; of n only the lowest bits count."""
+    """2^n in the type of ``like``, for the exponents of normal numbers; of n only the lowest bits
+    count.
+    """
 
     def codegen(context, builder, signature, args):
         width, digits, bias = (32, 23, 127) if like == types.float32 else (64, 52, 1023)
@@ -110,7 +115,9 @@ def select(typingctx, condition, a, b):
 
 @intrinsic
 def horner(typingctx, x, coefficients):
-    """The polynomial with ``coefficients``, highest power first, at ``x``; fused where the machine can."""
+    """The polynomial with ``coefficients``, highest power first, at ``x``; fused where the machine
+    can.
+    """
     kind = coefficients.dtype if isinstance(coefficients, types.UniTuple) else None
     if kind != x:
         return None
@@ -127,7 +134,7 @@ def horner(typingctx, x, coefficients):
 
 
 def _llvm(name, doc):
-    """An intrinsic that is the LLVM instruction ``name`` on one, two or three floats of one type."""
+    """The LLVM instruction ``name``, on one, two or three floats of one type."""
 
     def codegen(context, builder, signature, args):
         call = _declare(builder, name, [a.type for a in args])
@@ -160,7 +167,9 @@ fma = _llvm("llvm.fma", "x*y + z rounded once, also where the machine has no suc
 
 @intrinsic
 def library_fmod(typingctx, x, y):
-    """C's fmod. A plain call and not LLVM's frem, which would be hoisted out of the branch that avoids it."""
+    """C's fmod. A plain call and not LLVM's frem, which would be hoisted out of the branch that
+    avoids it.
+    """
     if x != y:
         return None
 

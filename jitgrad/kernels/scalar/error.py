@@ -1,8 +1,9 @@
 """erf, erfc, erfinv.
 
-erf: an odd minimax polynomial below 1; beyond it 1 - exp(-a Q(a)), Q fitted to -log(erfc(a)) / a with the absolute
-error of erf as weight. erfc: exp(-x^2) g(t) / (1 + 2x), t = (x - K) / (x + K), in which g is smooth up to where erfc
-underflows. erfinv: a polynomial in -log(1 - x^2) or its root; float64 adds one step of Halley's method on it.
+erf: an odd minimax polynomial below 1; beyond it 1 - exp(-a Q(a)), Q fitted to -log(erfc(a)) / a
+with the absolute error of erf as weight. erfc: exp(-x^2) g(t) / (1 + 2x), t = (x - K) / (x + K), in
+which g is smooth up to where erfc underflows. erfinv: a polynomial in -log(1 - x^2) or its root;
+float64 adds one step of Halley's method on it.
 """
 
 import math
@@ -32,18 +33,18 @@ def erfinv(x):
     kind = np.asarray(x).dtype.type
     if not -1 < x < 1:
         return kind(math.copysign(math.inf, x) if x in (-1, 1) else math.nan)
-    y, a = 0.0, float(x)
-    for _ in range(60):  # Newton, from inside, is monotone
-        error = (1 - a if a >= 0 else 1 + a) - math.erfc(math.fabs(y)) if y else -math.fabs(a)
-        step = (-error if y == 0 else error) * math.exp(y * y) * math.sqrt(math.pi) / 2
-        y = math.fabs(y) + (step if y == 0 else -step)
+    y, a = 0.0, math.fabs(x)
+    for _ in range(100):  # Newton's steps from 0 all go up
+        error = math.erf(y) - a if a < 0.5 else (1 - a) - math.erfc(y)
+        step = error * math.exp(y * y) * math.sqrt(math.pi) / 2
+        y -= step
         if math.fabs(step) <= 1e-16 * y:
             break
     return kind(math.copysign(y, x))
 
 
-# (erf(x) / x - 1) in powers of x^2, Q, g in powers of t, and erfinv(x) / x in powers of -log(1 - x^2) - 5/2 and of
-# sqrt(-log(1 - x^2)) - 3 (float64: 4). Highest power first.
+# (erf(x) / x - 1) in powers of x^2, Q, g in powers of t, and erfinv(x) / x in powers of -log(1 -
+# x^2) - 5/2 and of sqrt(-log(1 - x^2)) - 3 (float64: 4). Highest power first.
 ERF_NEAR_32 = (
     7.920303e-05,
     -0.00080307503,
@@ -267,5 +268,5 @@ _FLOAT64 = _family(
     root_centre=4,
     polish=True,
 )
-for _stub, _32, _64 in zip((erf, erfc, erfinv), _FLOAT32, _FLOAT64):
+for _stub, _32, _64 in zip((erf, erfc, erfinv), _FLOAT32, _FLOAT64, strict=True):
     implement(_stub, float32=_32, float64=_64)

@@ -1,8 +1,9 @@
 """exp, exp2, expm1, sigmoid, tanh, sinh, cosh.
 
-Method: Cody-Waite reduction x = n ln2 + r with n = rint(x / ln2), ln2 held in two parts so that n * high is exact;
-a minimax polynomial (weighted Remez, leading coefficients rounded in turn) for e^r on |r| <= ln2 / 2; 2^n put in by
-exponent bits. n comes from adding 1.5 * 2^(mantissa bits), whose low bits then are n: no conversion to an integer.
+Method: Cody-Waite reduction x = n ln2 + r with n = rint(x / ln2), ln2 held in two parts so that n *
+high is exact; a minimax polynomial (weighted Remez, leading coefficients rounded in turn) for e^r
+on |r| <= ln2 / 2; 2^n put in by exponent bits. n comes from adding 1.5 * 2^(mantissa bits), whose
+low bits then are n: no conversion to an integer.
 """
 
 import numpy as np
@@ -59,7 +60,8 @@ def cosh(x):
     return np.cosh(x)
 
 
-# (e^r - 1 - r) / r^2, (2^r - 1) / r and, in powers of z = x^2, (tanh x / x - 1) / z for |x| <= 5/8; highest power first.
+# (e^r - 1 - r) / r^2, (2^r - 1) / r and, in powers of z = x^2, (tanh x / x - 1) / z for |x| <= 5/8;
+# highest power first.
 EXP_32 = (0.001394065, 0.008368827, 0.041666403, 0.1666652, 0.5)
 EXPM1_32 = (0.00019944286, 0.0013932685, 0.008333208, 0.04166649, 0.16666667, 0.5)
 EXP2_32 = (0.00015462896, 0.0013391011, 0.0096180625, 0.055503596, 0.2402265, 0.6931472)
@@ -132,8 +134,8 @@ def _family(real, digits, ln2_high, ln2_low, tables, limits):
     exp_table, expm1_table, exp2_table, tanh_table = (
         tuple(real(c) for c in table) for table in tables
     )
-    # exp is inf from top on and 0 up to bottom; expm1 is -1 up to minus_one and x below tiny; 2**x likewise; from
-    # sinh_top on sinh and cosh are inf.
+    # exp is inf from top on and 0 up to bottom; expm1 is -1 up to minus_one and x below tiny; 2**x
+    # likewise; from sinh_top on sinh and cosh are inf.
     top, bottom, minus_one, sinh_top, exp2_top, exp2_bottom, tiny = (real(v) for v in limits)
 
     @jitable
@@ -147,7 +149,7 @@ def _family(real, digits, ln2_high, ln2_low, tables, limits):
 
     @jitable
     def exp_bounded(x):
-        """exp for bottom <= x <= top; two scalings, so that the result may be denormal or overflow."""
+        """exp for bottom <= x <= top; scaled twice, as the result may be denormal or overflow."""
         r, error, n = reduced(x)
         y = one + (r + (r * r * horner(r, exp_table) + error))
         h = n >> 1
@@ -217,10 +219,10 @@ def _family(real, digits, ln2_high, ln2_low, tables, limits):
         q = (one + (r + (r * r * horner(r, exp_table) + error))) * power_of_two(n - 2, x)
         return two * (q + sixteenth / q)
 
-    return exp_, exp2_, expm1_, sigmoid_, tanh_, sinh_, cosh_, exp_below_0
+    return (exp_, exp2_, expm1_, sigmoid_, tanh_, sinh_, cosh_), exp_below_0
 
 
-_FLOAT32 = _family(
+_FLOAT32, _BELOW_0_32 = _family(
     np.float32,
     23,
     0.693359375,
@@ -228,7 +230,7 @@ _FLOAT32 = _family(
     (EXP_32, EXPM1_32, EXP2_32, TANH_32),
     (89.0, -104.0, -25.0, 89.5, 128.0, -151.0, 2.0**-26),
 )
-_FLOAT64 = _family(
+_FLOAT64, _BELOW_0_64 = _family(
     np.float64,
     52,
     0.693147180559663,
@@ -236,6 +238,8 @@ _FLOAT64 = _family(
     (EXP_64, EXPM1_64, EXP2_64, TANH_64),
     (710.0, -746.0, -50.0, 710.6, 1024.0, -1076.0, 2.0**-55),
 )
-for _stub, _32, _64 in zip((exp, exp2, expm1, sigmoid, tanh, sinh, cosh), _FLOAT32, _FLOAT64):
+for _stub, _32, _64 in zip(
+    (exp, exp2, expm1, sigmoid, tanh, sinh, cosh), _FLOAT32, _FLOAT64, strict=True
+):
     implement(_stub, float32=_32, float64=_64)
-EXP_BELOW_0 = {np.float32: _FLOAT32[-1], np.float64: _FLOAT64[-1]}
+EXP_BELOW_0 = {np.float32: _BELOW_0_32, np.float64: _BELOW_0_64}

@@ -1,4 +1,6 @@
-"""lgamma and digamma, in float64 for float32 too: too rare for tables of their own. digamma is not vector code."""
+"""lgamma and digamma, in float64 for float32 too: too rare for tables of their own. digamma is not
+vector code.
+"""
 
 import math
 
@@ -29,8 +31,9 @@ def lgamma(x):
 def digamma(x):
     """The derivative of lgamma; at 0 infinite with the opposite sign, NaN at the negative integers.
 
-    The negative axis is reflected, (0, 10) is shifted into [1, 2] by psi(x + 1) = psi(x) + 1/x, where a polynomial
-    times (x - root) keeps the relative accuracy at the root; from 10 on the asymptotic series is used.
+    The negative axis is reflected, (0, 10) is shifted into [1, 2] by psi(x + 1) = psi(x) + 1/x,
+    where a polynomial times (x - root) keeps the relative accuracy at the root; from 10 on the
+    asymptotic series is used.
     """
     kind = np.asarray(x).dtype.type
     x = float(x)
@@ -64,7 +67,8 @@ def _polynomial(x, table):
 
 
 ROOT, ROOT_LOW = np.float64(1.4616321449683622), np.float64(9.549995429965697e-17)
-# psi(x) / (x - root) in powers of x - 3/2 on [1, 2] (minimax); B_2k / 2k for k = 8 to 1. Highest power first.
+# psi(x) / (x - root) in powers of x - 3/2 on [1, 2] (minimax); B_2k / 2k for k = 8 to 1. Highest
+# power first.
 ROOT_TABLE = tuple(
     np.float64(c)
     for c in (
@@ -108,8 +112,9 @@ SERIES = tuple(
 )
 
 
-# lgamma(x) / ((x - 1) (x - 2)) in powers of x - 3/2 on [1, 2]; x (lgamma(x) - (x - 1/2) log x + x - log(2 pi) / 2)
-# in powers of 1 / x^2 from 8 on; sin(pi x) / x in powers of x^2 up to 1/2. Highest power first.
+# lgamma(x) / ((x - 1) (x - 2)) in powers of x - 3/2 on [1, 2]; x (lgamma(x) - (x - 1/2) log x + x -
+# log(2 pi) / 2) in powers of 1 / x^2 from 8 on; sin(pi x) / x in powers of x^2 up to 1/2. Highest
+# power first.
 NEAR_TABLE = tuple(
     np.float64(c)
     for c in (
@@ -169,13 +174,14 @@ HALF_LOG_2_PI_E = np.float64(0.4189385332046727)  # (log(2 pi) - 1) / 2
 
 
 def _lgamma_64(x):
-    """From 8 on Stirling's series; below, the product of the steps down into [1, 2] and a polynomial there.
+    """Stirling's series from 8 on; below, steps down into [1, 2] and a polynomial there.
 
     Negative arguments are reflected: lgamma(x) = log(pi / |x sin(pi x)|) - lgamma(-x).
     """
     a = magnitude(x)
     far = a >= 8.0
-    # a = 1 + u + steps with u in [0, 1); the differences to 1 and 2 are exact, also of 1 + a for a < 1.
+    # a = 1 + u + steps with u in [0, 1); the differences to 1 and 2 are exact, also of 1 + a for a
+    # < 1.
     low = a < 1.0
     steps = select(low, 0.0, round_down(a) - 1.0)
     u = select(low, a, a - 1.0 - steps)

@@ -1,14 +1,12 @@
 """Integers and booleans: what must wrap like torch and never trap.
 
-Numba widens every integer operation to 64 bits; each function here narrows its result back to the argument's type.
-Division by zero gives 0: the kernel that divides reports it.
+Numba widens every integer operation to 64 bits; each function here narrows its result back to the
+argument's type. Division by zero gives 0: the kernel that divides reports it.
 """
-
-import operator
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import intrinsic, register_jitable
 
 from .bits import OPTIONS, as_type, implement, select
 
@@ -16,7 +14,9 @@ jitable = register_jitable(**OPTIONS)
 
 
 def _division(signed, unsigned):
-    """An intrinsic for LLVM's division or remainder, made safe for 0 and for the most negative over -1."""
+    """An intrinsic for LLVM's division or remainder, made safe for 0 and for the most negative over
+    -1.
+    """
 
     def typing(typingctx, x, y):
         if x != y or not isinstance(x, types.Integer):
@@ -30,7 +30,8 @@ def _division(signed, unsigned):
                 by_zero = builder.icmp_unsigned("==", b, zero)
                 value = getattr(builder, unsigned)(a, builder.select(by_zero, one, b))
                 return builder.select(by_zero, zero, value)
-            # x / -1 is -x, which wraps; x % -1 is 0. Dividing by 1 instead gives what is needed with one negation.
+            # x / -1 is -x, which wraps; x % -1 is 0. Dividing by 1 instead gives what is needed
+            # with one negation.
             by_zero = builder.icmp_unsigned("==", b, zero)
             by_minus_one = builder.icmp_unsigned("==", b, kind(-1))
             safe = builder.select(builder.or_(by_zero, by_minus_one), one, b)
@@ -95,7 +96,8 @@ def clamp_(x, low, high):
 
 
 def power_(x, y):
-    # By squaring. A negative exponent is only meant for the bases 1 and -1, whose powers know just the parity.
+    # By squaring. A negative exponent is only meant for the bases 1 and -1, whose powers know just
+    # the parity.
     one, zero = as_type(1, x), as_type(0, x)
     if y < zero:
         return select(x == one, one, select(x == as_type(-1, x), as_type(1 - 2 * (y & 1), x), zero))

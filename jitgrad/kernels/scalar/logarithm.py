@@ -1,8 +1,9 @@
 """log, log2, log10, log1p, asinh, acosh, atanh, logaddexp.
 
-Method: x = 2^k m with m in [sqrt(1/2), sqrt(2)), by exponent bits; f = m - 1; log(1 + f) = f + g, where g is a minimax
-polynomial in f (float32) or comes from 2 atanh(s), s = f / (2 + f) (float64); k times the logarithm of 2, in two parts.
-For log1p, f is 2^-k x + (2^-k - 1), rounded once, so that nothing is lost for small x.
+Method: x = 2^k m with m in [sqrt(1/2), sqrt(2)), by exponent bits; f = m - 1; log(1 + f) = f + g,
+where g is a minimax polynomial in f (float32) or comes from 2 atanh(s), s = f / (2 + f) (float64);
+k times the logarithm of 2, in two parts. For log1p, f is 2^-k x + (2^-k - 1), rounded once, so that
+nothing is lost for small x.
 """
 
 import numpy as np
@@ -66,7 +67,8 @@ def logaddexp(x, y):
     return np.logaddexp(x, y)
 
 
-# float32: (log(1 + f) - f + f^2 / 2) / f^3; float64: (2 atanh(s) / s - 2) / s^2 in powers of s^2. Highest power first.
+# float32: (log(1 + f) - f + f^2 / 2) / f^3; float64: (2 atanh(s) / s - 2) / s^2 in powers of s^2.
+# Highest power first.
 LOG_32 = (
     0.06749254,
     -0.11670181,
@@ -90,7 +92,9 @@ LOG_64 = (
 )
 
 
-def _family(real, integer, digits, bias, sqrt_half, table, ln2, log2_e, log10_2, log10_e, big, near):
+def _family(
+    real, integer, digits, bias, sqrt_half, table, ln2, log2_e, log10_2, log10_e, big, near
+):
     zero, half, one, two = real(0), real(0.5), real(1), real(2)
     infinity, nan = real(np.inf), real(np.nan)
     table = tuple(real(c) for c in table)
@@ -235,6 +239,6 @@ _FLOAT64 = _family(
     near=100,
 )
 for _stub, _32, _64 in zip(
-    (log, log2, log10, log1p, asinh, acosh, atanh, logaddexp), _FLOAT32, _FLOAT64
+    (log, log2, log10, log1p, asinh, acosh, atanh, logaddexp), _FLOAT32, _FLOAT64, strict=True
 ):
     implement(_stub, float32=_32, float64=_64)

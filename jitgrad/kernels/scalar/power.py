@@ -1,7 +1,8 @@
 """pow of floats; that of integers is in ``integer``.
 
-Method: 2^(y log2 |x|), the logarithm by 2 atanh(s), s = f / (2 + f). Its error is multiplied by up to 1024, so it needs
-more bits than the result has: float32 works in float64, float64 with pairs of floats.
+Method: 2^(y log2 |x|), the logarithm by 2 atanh(s), s = f / (2 + f). Its error is multiplied by up
+to 1024, so it needs more bits than the result has: float32 works in float64, float64 with pairs of
+floats.
 """
 
 import numpy as np
@@ -27,12 +28,15 @@ jitable = register_jitable(**OPTIONS)
 
 
 def pow(x, y):
-    """x**y; 1 for y = 0 and for x = 1, NaN for a finite negative x and a y that is not whole; integers wrap."""
+    """x**y; 1 for y = 0 and for x = 1, NaN for a finite negative x and a y that is not whole;
+    integers wrap.
+    """
     with np.errstate(all="ignore"):
         return np.power(x, y)
 
 
-# (atanh(s) / s - 1) / z and (atanh(s) / s - 1 - z/3) / z^2 in powers of z = s^2; (2^r - 1) / r. Highest power first.
+# (atanh(s) / s - 1) / z and (atanh(s) / s - 1 - z/3) / z^2 in powers of z = s^2; (2^r - 1) / r.
+# Highest power first.
 ATANH_32 = tuple(
     np.float64(c)
     for c in (0.11792497149059353, 0.14268583819457517, 0.20000168627830914, 0.3333333281854959)

@@ -1,9 +1,10 @@
 """sin, cos, tan, sinc, asin, acos, atan, atan2.
 
-Method: x = q pi/2 + r with |r| <= pi/4, then minimax polynomials for sin r and cos r, of which the quadrant q picks.
-The reduction is Payne and Hanek's, right for every finite x and free of branches: row e of a table holds 2^e * 2/pi
-modulo 4 to enough bits, so the integer significand of x times that row is x * 2/pi modulo 4. float32 does this in
-64-bit fixed point, float64 with exact products.
+Method: x = q pi/2 + r with |r| <= pi/4, then minimax polynomials for sin r and cos r, of which the
+quadrant q picks. The reduction is Payne and Hanek's, right for every finite x and free of branches:
+row e of a table holds 2^e * 2/pi modulo 4 to enough bits, so the integer significand of x times
+that row is x * 2/pi modulo 4. float32 does this in 64-bit fixed point, read as float64 (the only
+float64 in it), float64 with exact products.
 
 asin, acos and atan fold their argument into an interval where an odd minimax polynomial is short.
 """
@@ -70,7 +71,8 @@ def atan2(y, x):
     return np.arctan2(y, x)
 
 
-# (sin r / r - 1) / z, (cos r - 1 + z/2) / z^2, (atan t / t - 1) / z, (asin t / t - 1) / z in powers of the square z.
+# (sin r / r - 1) / z, (cos r - 1 + z/2) / z^2, (atan t / t - 1) / z, (asin t / t - 1) / z in powers
+# of the square z.
 SIN_32 = (-0.00019518405, 0.00833219, -0.16666655)
 COS_32 = (2.443067e-05, -0.0013887301, 0.041666646)
 ATAN_32 = (
@@ -156,32 +158,35 @@ def _rows(first, last, fraction_bits):
     return [(digits >> (bits - fraction_bits - e)) & mask for e in range(first, last)]
 
 
-# float32: |x| >= 1/2 has exponent field 126 to 254, x = m 2^(field - 150). Row e = field - 126 is the 96 bits from bit e
-# of this string on (2 integer and 94 fraction bits), cut out by selects and shifts: faster than a gather.
+# float32: |x| >= 1/2 has exponent field 126 to 254, x = m 2^(field - 150). Row e = field - 126 is
+# the 96 bits from bit e of this string on (2 integer and 94 fraction bits), cut out by selects and
+# shifts: faster than a gather.
 _STRING_32 = _two_over_pi(224 - 26)  # after 26 zeros
 _WORDS_32 = tuple(np.uint32(_STRING_32 >> shift & 0xFFFFFFFF) for shift in range(192, -1, -32))
 
 
-# float64: x = m 2^(field - 1075), field 1022 to 2046; a row is the sum of A, a multiple of 2^-51, B, of 2^-104, and C.
-# All are rounded to nearest, which keeps the products small.
+# float64: x = m 2^(field - 1075), field 1022 to 2046; a row is the sum of A, a multiple of 2^-51,
+# B, of 2^-104, C, of 2^-157, and D. All are rounded to nearest, which keeps the products small.
 _FIRST_64 = 1022
 
 
 def _parts_64():
-    parts = np.zeros((3, 1026))
-    for i, row in enumerate(_rows(-53, 973, 164)):
-        for part, shift in enumerate((113, 60, 0)):
-            digit = (row + (1 << shift >> 1)) >> shift
-            row -= digit << shift
-            parts[part, i] = float(digit) * 2.0 ** (shift - 164)
+    parts = np.zeros((4, 1026))
+    for i, row in enumerate(_rows(-53, 973, 187)):
+        rest = row
+        for part, shift in enumerate((136, 83, 30, 0)):
+            digit = (rest + (1 << shift >> 1)) >> shift
+            rest -= digit << shift
+            parts[part, i] = float(digit) * 2.0 ** (shift - 187)
     return [part.copy() for part in parts]
 
 
-_A_64, _B_64, _C_64 = _parts_64()
+_A_64, _B_64, _C_64, _D_64 = _parts_64()
 
 _HALF_PI_64 = np.float64(1.5707963267948966)
 _HALF_PI_LOW_64 = np.float64(6.123233995736766e-17)
-# Turns of a quarter in 64-bit fixed point (62 fraction bits), to radians; split as high and low 32 bits.
+# Turns of a quarter in 64-bit fixed point (62 fraction bits), to radians; split as high and low 32
+# bits.
 _SCALE_32 = np.float64(1.5707963267948966 * 2.0**-62)
 _TWO_32 = np.float64(2.0**32)
 _TWO_52 = np.float64(2.0**52)
@@ -232,7 +237,7 @@ def _reduced_64(a):
     """r, its error and q for 1/2 <= a < infinity: a = r + q pi/2 modulo 2 pi."""
     i = to_bits(a)
     row = np.uint64(select(i >= (_FIRST_64 << 52), (i >> 52) - _FIRST_64, 0))
-    m = from_bits((i & 0xFFFFFFFFFFFFF) | _TWO_52_BITS, a) - np.float64(0)
+    m = from_bits((i & 0xFFFFFFFFFFFFF) | _TWO_52_BITS, a)
     h1 = m * _A_64[row]
     l1 = fma(m, _A_64[row], -h1)
     h1 = h1 - np.float64(4) * round_to_even(h1 * np.float64(0.25))
@@ -245,7 +250,7 @@ def _reduced_64(a):
     f, e = _sum(s - turn, h2)
     g, e3 = _sum(e + l2, h3)
     high, low = _sum(f, g)
-    low = low + (e3 + l3)
+    low = low + (e3 + fma(m, _D_64[row], l3))
     r = high * _HALF_PI_64
     error = fma(high, _HALF_PI_64, -r) + (low * _HALF_PI_64 + high * _HALF_PI_LOW_64)
     return r, error, np.int32(turn)
@@ -289,7 +294,7 @@ def _family(real, reduced, sin_table, cos_table, asin_table, atan_core, pi_low):
 
     @jitable
     def angle(a):
-        """r, error and quadrant of a >= 0; small ones stay as they are, infinity and NaN give NaN."""
+        """r, error and quadrant of a >= 0; small ones stay as they are, infinity gives NaN."""
         r, error, q = reduced(a)
         small = a <= quarter_pi
         r = select(small, a, select(a < infinity, r, nan))
@@ -367,8 +372,8 @@ def _family(real, reduced, sin_table, cos_table, asin_table, atan_core, pi_low):
         steep = ay > ax
         n, d = select(steep, ax, ay), select(steep, ay, ax)
         # 0/0 stands for the angle 0 and infinity/infinity for that of the diagonal.
-        n = select((n == infinity) & (d == infinity), one, n)
-        d = select(d == zero, one, select((n == one) & (d == infinity) & (ax == ay), one, d))
+        corner = (ax == infinity) & (ay == infinity)
+        n, d = select(corner, one, n), select(corner | (d == zero), one, d)
         p = atan_core(n, d)
         p = select(steep, half_pi - (p - half_pi_low), p)
         p = select(with_sign(one, x) < zero, pi - (p - pi_low), p)
@@ -414,5 +419,7 @@ _FLOAT32 = _family(
 _FLOAT64 = _family(
     np.float64, _reduced_64, SIN_64, COS_64, ASIN_64, _atan_core_64, 1.2246467991473532e-16
 )
-for _stub, _32, _64 in zip((sin, cos, tan, sinc, asin, acos, atan, atan2), _FLOAT32, _FLOAT64):
+for _stub, _32, _64 in zip(
+    (sin, cos, tan, sinc, asin, acos, atan, atan2), _FLOAT32, _FLOAT64, strict=True
+):
     implement(_stub, float32=_32, float64=_64)

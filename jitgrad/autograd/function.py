@@ -1,0 +1,367 @@
+"""Custom functions: a forward and a backward of the user's own, as one node of the tape.
+
+The node is the ``ctx`` that forward and backward get, as in PyTorch: ``result.grad_fn`` is an
+instance of ``<Name>Backward`` on which ``ctx.anything = ...`` can be read.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from .. import errors
+from ..state import GRAD, modes, next_sequence_number
+from ..tensor import Tensor
+from .forward_ad import function_jvp
+from .function_outputs import Outputs, filled, saved_values, wrap
+from .node import Edge, Grads, OperationNode, accumulator_edge
+from .saved import SavedTensor, recorded, unpack
+from .views import gradient_edge
+
+_LEGACY = (
+    "Legacy autograd function with non-static forward method is deprecated. Please use new-style "
+    "autograd function with static forward method."
+)
+
+
+class FunctionCtx:
+    """What a custom function may do with the ``ctx`` that it gets."""
+
+    __slots__ = ()
+
+    to_save: tuple[Any, ...]
+    saved_for_forward: tuple[Any, ...] | None
+    dirty_tensors: tuple[Any, ...]
+    non_differentiable: tuple[Any, ...]
+    materialize_grads: bool
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs or outputs (or None) for backward, where ``saved_tensors`` gives them.
+
+        They are checked: backward raises if one was written in place meanwhile.
+        """
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for ``jvp``."""
+        for tensor in tensors:
+            if tensor is not None and not isinstance(tensor, Tensor):
+                raise TypeError(
+                    "save_for_forward expects all arguments to be tensors; you should save "
+                    "non-tensors as attributes on ctx."
+                )
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *args: Tensor) -> None:
+        """Say which inputs forward wrote in place; they must be returned."""
+        self.dirty_tensors = args
+
+    def mark_non_differentiable(self, *args: Tensor) -> None:
+        """Say which outputs carry no gradient."""
+        self.non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether gradients that are missing reach backward as zeros (the default) or as None."""
+        self.materialize_grads = value
+
+
+class BackwardCFunction(OperationNode, FunctionCtx):
+    """The node of a custom function, and its ``ctx``."""
+
+    _forward_cls: ClassVar[type[Function]]
+    trusted = False
+
+    def __init__(self, args: Sequence[Any], executable: bool) -> None:
+        self.seq = next_sequence_number()
+        self.hooks = None
+        self.plan = None
+        self.where = errors.caller()
+        self.saved: tuple[Any, ...] | None = ()
+        self.outputs = 1
+        self.to_save = ()
+        self.saved_for_forward = None
+        self.dirty_tensors = self.non_differentiable = ()
+        self.materialize_grads = True
+        self._is_tensor = tuple(isinstance(x, Tensor) for x in args)
+        self.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in args)
+        self.next_edges: tuple[Edge | None, ...] = ()
+        if executable:
+            self.next_edges = tuple(gradient_edge(x) for x in args if isinstance(x, Tensor))
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What :meth:`save_for_backward` was given; RuntimeError once it was released."""
+        if self.saved_for_forward is not None:
+            return self.saved_for_forward
+        if self.saved is None:
+            raise errors.backward_twice(self)
+        return tuple(
+            None if self.saved[2 * i] is None else unpack(self, i)
+            for i in range(len(self.saved) // 2)
+        )
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        if self.saved is None:
+            raise errors.backward_twice(self)
+        return tuple(SavedTensor(self, i) for i in range(len(self.saved) // 2))
+
+    def shape_of(self, nr: int) -> Any:
+        return self.plan.differentiable[nr]
+
+    def apply(self, *args: Any) -> Grads:
+        """The gradients of the tensor inputs, by the function's ``backward`` (or ``vjp``)."""
+        grad = args[0] if len(args) == 1 else list(args)
+        grads = [grad] if self.outputs == 1 else grad or [None] * self.outputs
+        if self.materialize_grads:
+            grads = [
+                filled(of, 0) if g is None and of is not None else g
+                for g, of in zip(grads, self.plan.layouts, strict=True)
+            ]
+        returned = _backward_of(self._forward_cls)(self, *grads)
+        return self._checked(returned if isinstance(returned, tuple) else (returned,))
+
+    def _checked(self, returned: tuple[Any, ...]) -> Grads:
+        """One gradient per tensor input, from one returned value per input."""
+        wanted = len(self._is_tensor)
+        if len(returned) != wanted and (
+            len(returned) < wanted or any(g is not None for g in returned[wanted:])
+        ):
+            raise RuntimeError(
+                f"function {self.name()} returned an incorrect number of gradients (expected "
+                f"{wanted}, got {len(returned)})"
+            )
+        grads: list[Tensor | None] = []
+        for index, (grad, is_tensor) in enumerate(zip(returned, self._is_tensor, strict=False)):
+            if is_tensor:
+                if grad is not None and not isinstance(grad, Tensor):
+                    raise RuntimeError(f"expected Variable or None (got {type(grad).__name__})")
+                grads.append(grad)
+            elif grad is not None:
+                raise RuntimeError(
+                    f"function {self.name()} returned a gradient different than None at position "
+                    f"{index + 1}, but the corresponding forward input was not a Variable"
+                )
+        return tuple(grads)
+
+
+def _backward_of(cls: type[Function]) -> Callable[..., Any]:
+    if cls.vjp is Function.vjp:
+        return cls.backward
+    if cls.backward is not Function.backward:
+        raise RuntimeError(
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+            "should only implement one of them."
+        )
+    return cls.vjp
+
+
+class FunctionMeta(type):
+    """Gives every custom function the class of its nodes."""
+
+    _backward_cls: type[BackwardCFunction]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+        super().__init__(name, bases, members)
+        node = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls})
+        cls._backward_cls = node
+
+
+class Function(metaclass=FunctionMeta):
+    """Base of custom functions: override the static methods, call ``apply``.
+
+    ``forward(ctx, *args)`` computes, unrecorded; ``backward(ctx, *grad_outputs)`` returns one
+    gradient (or None) per argument of forward. Alternatively ``forward(*args)`` without ctx and
+    ``setup_context(ctx, inputs, output)``. ``jvp(ctx, *tangents)`` serves forward-mode AD.
+
+    >>> import jitgrad as jg
+    >>> class Cube(jg.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x * x
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 3 * x * x * grad
+    >>> x = jg.tensor(2.0, requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor(12.)
+    """
+
+    generate_vmap_rule = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all "
+            "static, so you should invoke them on the class itself.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(_LEGACY)
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the results; recorded as one node."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Fill ``ctx`` after a forward without ctx."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """The gradients of forward's arguments."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Another name for :meth:`backward`."""
+        return Function.backward(ctx, *grad_outputs)
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """The tangents of forward's results."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with "
+            "forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """Accepted for compatibility; nothing calls it."""
+        raise NotImplementedError("vmap is not available for custom autograd.Function.")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call the function and record it, if grad mode is on and a tensor argument requires grad.
+
+        Raises:
+            TypeError: for keyword arguments, unless the function has a ``setup_context``.
+        """
+        split = cls.setup_context is not Function.setup_context
+        if split:
+            args = _bound(cls.forward, args, kwargs)
+        elif kwargs:
+            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
+        recording = bool(modes.mode & GRAD) and not modes.inference
+        executable = recording and any(isinstance(x, Tensor) and x.requires_grad for x in args)
+        ctx = cls._backward_cls(args, executable)
+        mode, levels = modes.mode, modes.levels
+        modes.mode, modes.levels = mode & ~GRAD, ()
+        try:
+            if split:
+                raw = cls.forward(*args)
+                cls.setup_context(ctx, args, raw)
+            else:
+                raw = cls.forward(ctx, *args)
+        finally:
+            modes.mode, modes.levels = mode, levels
+        single = not isinstance(raw, tuple)
+        outs = (raw,) if single else raw
+        ctx.outputs = len(outs)
+        ctx.plan = Outputs(outs, ctx.non_differentiable if executable else outs)
+        outs = wrap(ctx, args, outs, executable, split)
+        if levels:
+            function_jvp(ctx, None if cls.jvp is Function.jvp else cls.jvp, args, outs)
+        ctx.saved_for_forward = None
+        if executable:
+            ctx.saved = saved_values(ctx)
+            if mode != GRAD:
+                recorded(ctx)
+        ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
+        return outs[0] if single else outs
+
+
+@functools.lru_cache(maxsize=256)
+def _signature(forward: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(forward)
+
+
+def _bound(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> tuple[Any, ...]:
+    """All arguments by position, defaults filled in."""
+    bound = _signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args
+
+
+class InplaceFunction(Function):
+    """A function that remembers whether it was asked to work in place."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
+# once_differentiable ------------------------------------------------------------------------------
+class Error(OperationNode):
+    """A node that only says why there is no derivative here."""
+
+    __slots__ = ("message", "outputs")
+
+    def __init__(self, message: str, edges: tuple[Edge | None, ...]) -> None:
+        self.seq = next_sequence_number()
+        self.hooks = self.plan = None
+        self.where = errors.caller()
+        self.saved = ()
+        self.message = message
+        self.next_edges = edges
+        self.outputs = len(edges)
+
+    def shape_of(self, nr: int) -> Any:
+        edge = self.next_edges[nr]
+        return None if edge is None else edge[0].shape_of(edge[1])
+
+    def apply(self, grad: Any) -> Grads:
+        raise RuntimeError(self.message)
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a ``backward`` whose own derivative would be wrong: taking it raises."""
+
+    @functools.wraps(backward)
+    def wrapper(ctx: Any, *grads: Any) -> Any:
+        mode = modes.mode
+        modes.mode = mode & ~GRAD
+        try:
+            outs = backward(ctx, *grads)
+        finally:
+            modes.mode = mode
+        wanted = any(isinstance(g, Tensor) and g.requires_grad for g in grads)
+        if not mode & GRAD or not wanted:
+            return outs
+        results = [
+            g.detach() if isinstance(g, Tensor) else g  # type: ignore[attr-defined]
+            for g in (outs if isinstance(outs, tuple) else (outs,))
+        ]
+        edges = [_leaf_edge(g) if isinstance(g, Tensor) else None for g in results]
+        node = Error(
+            "trying to differentiate twice a function that was marked with @once_differentiable",
+            tuple(edges),
+        )
+        for nr, result in enumerate(results):
+            if isinstance(result, Tensor):
+                result.edge, result.tracked = (node, nr), True
+        return tuple(results) if isinstance(outs, tuple) else results[0]
+
+    return wrapper
+
+
+def _leaf_edge(values: Tensor) -> Edge:
+    """An edge that ends at a leaf nobody sees."""
+    leaf = values.detach()  # type: ignore[attr-defined]
+    leaf.tracked = True
+    return accumulator_edge(leaf)

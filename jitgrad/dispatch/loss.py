@@ -1,0 +1,220 @@
+"""Losses: the negative log likelihood, and elementwise losses with their reductions.
+
+Each records one node, whose gradient is one kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes
+from ..kernels import nll
+from ..layout import Layout, dense_layout
+from ..ops.table import structured
+from ..storage import Storage
+from ..tensor import Tensor, make
+from .elementwise import functions
+from .make import alias, dense
+from .plans import PlanCache
+from .record import StructuredNode, node_class, record
+from .reduction import mean as reduce_mean
+from .reduction import sum as reduce_sum
+from .view import reshape
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def check_reduction(reduction: str) -> str:
+    """ValueError unless it is ``none``, ``mean`` or ``sum``."""
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+# The negative log likelihood ----------------------------------------------------------------------
+_plans = PlanCache()
+
+
+def _plan(kind: str, values: Tensor, target: Tensor, weight: Any, out: Layout, ignored: int) -> Any:
+    layout = None if weight is None else weight.layout
+    key = (kind, values.layout, target.layout, layout, out, ignored)
+    found = _plans.get(key)
+    if found is None:
+        found = nll.plan(kind, values.layout, target.layout, layout, out, ignored)
+        _plans.add(key, found)
+    return found
+
+
+def _run(plan: Any, values: Tensor, target: Tensor, weight: Any, out: Tensor, info: Any) -> None:
+    run, spec = plan
+    extra = values if weight is None else weight
+    operands = (values, target, extra, out)
+    buffers = [part for t in operands for part in (t.storage.buffer, t.offset)]
+    run(spec, *buffers, info, 0)
+
+
+def _nll_grad(grad: Tensor, target: Tensor, weight: Any, layout: Layout, reduction: str,
+              ignored: int, info: Any) -> Tensor:  # fmt: skip
+    """The gradient for the values: zero but at the targets. It is linear in ``grad``."""
+    out = dense_layout(layout.shape, layout.dtype)
+    nbytes = out.numel * out.dtype.itemsize
+    result = make(Storage(np.zeros(nbytes, np.uint8)), 0, out)
+    plan = _plan(f"{reduction}_backward", grad, target, weight, out, ignored)
+    _run(plan, grad, target, weight, result, info)
+    attributes = {"weight": weight, "reduction": reduction, "ignored": ignored, "info": info}
+    _record(_NLL_BACKWARD, (grad, target, weight), result, attributes)
+    return result
+
+
+def _nll_of(
+    values: Tensor, target: Tensor, weight: Any, reduction: str, ignored: int, info: Any
+) -> Tensor:
+    """The loss of values of up to three dimensions, the classes second unless alone."""
+    shape = target.layout.shape if reduction == "none" else ()
+    result = dense(shape, values.layout.dtype)
+    plan = _plan(reduction, values, target, weight, result.layout, ignored)
+    _run(plan, values, target, weight, result, info)
+    attributes = {"weight": weight, "reduction": reduction, "ignored": ignored, "info": info}
+    cls = _NLL if values.layout.ndim < 3 else _NLL_2D
+    _record(cls, (values, target, weight), result, attributes)
+    return result
+
+
+def _record(cls: type[StructuredNode], inputs: tuple[Any, ...], result: Tensor, call: Any) -> None:
+    """Record with an edge for the first input alone, as PyTorch's node has."""
+    record(cls, inputs if inputs[2] is not None else inputs[:2], (result,), call)
+    if result.edge is not None:
+        result.edge[0].next_edges = result.edge[0].next_edges[:1]
+
+
+_NLL = node_class(
+    structured("nll_loss", "self target weight", grad={"self": _nll_grad}, fresh=True)
+)
+_NLL_2D = node_class(
+    structured("nll_loss2d", "self target weight", grad={"self": _nll_grad}, node="NllLoss2DBackward0",
+               fresh=True)
+)  # fmt: skip
+_NLL_BACKWARD = node_class(
+    structured(
+        "nll_loss_backward",
+        "grad target weight",
+        grad={
+            "grad": lambda grad, target, weight, reduction, ignored, info: _nll_of(
+                grad, target, weight, reduction, ignored, info
+            )
+        },
+        node="NllLossBackwardBackward0",
+    )
+)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """``-weight[target] * input[target]`` of each row, summed, averaged by weight, or as it is.
+
+    Args:
+        input: log-probabilities, [classes], [n, classes] or [n, classes, d1, ...].
+        target: class numbers, int64 (or uint8), of the shape of ``input`` without the classes.
+        weight: of each class, [classes].
+        ignore_index: targets of this class count for nothing.
+
+    Raises:
+        IndexError: for a target that is no class.
+        RuntimeError: for shapes or dtypes that do not fit.
+    """
+    check_reduction(reduction)
+    x, t = input.layout, target.layout
+    if t.dtype not in (dtypes.int64, dtypes.uint8):
+        raise RuntimeError(
+            f"expected scalar type Long but found {t.dtype.tensor_type.removesuffix('Tensor')} "
+            "(the targets of nll_loss are class numbers)"
+        )
+    single = x.ndim == 1
+    expected = x.shape[:0] if single else (x.shape[0], *x.shape[2:])
+    if single and t.shape == (1,):
+        expected = (1,)
+    if t.shape != expected:
+        if x.ndim > 1 and t.shape[:1] != x.shape[:1]:
+            got = t.shape[0] if t.ndim else "a single target"
+            raise ValueError(
+                f"Expected input batch_size ({x.shape[0]}) to match target batch_size ({got})."
+            )
+        raise RuntimeError(
+            f"nll_loss: expected a target of size {list(expected)} for an input of size "
+            f"{list(x.shape)}, got {list(t.shape)}"
+        )
+    classes = x.shape[0 if single else 1]
+    if weight is not None and weight.layout.shape != (classes,):
+        raise RuntimeError(
+            "weight tensor should be defined either for all or no classes: expected size "
+            f"[{classes}], got {list(weight.layout.shape)}"
+        )
+    if weight is not None and weight.layout.dtype is not x.dtype:
+        raise RuntimeError(f"nll_loss: expected weights of dtype {x.dtype}, got {weight.dtype}")
+    if x.ndim <= 3:
+        return _checked(input, target, weight, reduction, ignore_index)
+    flat = reshape(input, (*x.shape[:2], -1)), reshape(target, (x.shape[0], -1))
+    result = _checked(*flat, weight, reduction, ignore_index)
+    return reshape(result, t.shape) if reduction == "none" else result
+
+
+def _checked(
+    values: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignored: int
+) -> Tensor:
+    info = np.zeros(16, np.uint8)
+    result = _nll_of(values, target, weight, reduction, ignored, info)
+    wrong = info.view(np.float64)[1]
+    if wrong:
+        raise IndexError(f"Target {int(wrong if wrong < 0 else wrong - 1)} is out of bounds.")
+    return result
+
+
+# Elementwise losses -------------------------------------------------------------------------------
+_REDUCE: dict[str, Callable[[Tensor], Tensor]] = {"mean": reduce_mean, "sum": reduce_sum}
+
+
+def _loss(name: str, inputs: str) -> Callable[..., Tensor]:
+    """The function of a loss row: its inputs, then ``reduction``."""
+    names = tuple(inputs.split())
+    elements = functions[f"_{name}"]
+    grads: dict[str, Any] = {}
+    for x in names:
+        slope = functions.get(f"_{name}_backward_{x}")
+        if slope is not None:
+            source = f"lambda grad, scale, {', '.join(names)}: slope(grad, scale, {', '.join(names)})"
+            grads[x] = eval(source, {"slope": slope})
+    cls = node_class(structured(name, inputs, grad=grads, fresh=True))
+
+    def loss(*operands: Tensor, reduction: str = "mean") -> Tensor:
+        check_reduction(reduction)
+        if reduction == "none":
+            return elements(*operands)
+        plain = [alias(t) if isinstance(t, Tensor) else t for t in operands]
+        values = elements(*plain)
+        result = _REDUCE[reduction](values)
+        scale = 1.0 / max(values.layout.numel, 1) if reduction == "mean" else 1.0
+        tensors = [t for t in operands if isinstance(t, Tensor)]
+        numbers = {x: v for x, v in zip(names, operands, strict=True) if not isinstance(v, Tensor)}
+        record(cls, tensors, (result,), {"scale": scale, **numbers})
+        return result
+
+    return loss
+
+
+mse_loss = _loss("mse_loss", "self target")
+smooth_l1_loss = _loss("smooth_l1_loss", "self target beta")
+huber_loss = _loss("huber_loss", "self target delta")
+binary_cross_entropy = _loss("binary_cross_entropy", "self target weight")
+binary_cross_entropy_with_logits = _loss(
+    "binary_cross_entropy_with_logits", "self target weight pos_weight"
+)
+soft_margin_loss = _loss("soft_margin_loss", "self target")

@@ -1,0 +1,246 @@
+"""Reductions: from a kind, layouts and dimensions to a program.
+
+The interface::
+
+    program = plan(kind, inputs, dims, outs, **parameters)  # per layouts; cached by the caller
+    program.run(in_buffer, in_offset, ..., out_buffer, out_offset, ...)
+
+``inputs`` and ``outs`` are layouts, ``dims`` normalised and unique; an out has either the input's
+rank (kept dimensions of size one) or that of the kept dimensions alone. Dtypes are the caller's
+choice: a sum folds in the out dtype, extremes in the input dtype, whatever is then stored is cast.
+Empty reductions give the identity; whether that is an error is for the caller to know.
+
+========================================  ======================================================
+kind                                      inputs -> outs
+========================================  ======================================================
+sum nansum mean prod square_sum           x -> out
+amax amin any all count_nonzero           x -> out
+norm (p=)                                 x -> out: (sum |x|^p)^(1/p); any p, 0 and +-inf too
+var std (degrees=)                        x -> out, or x, mean -> out, where the mean has the
+                                          shape of out: sum (x - mean)^2 / degrees
+logsumexp                                 x -> out
+argmax argmin                             x -> indices; over all dims the row-major flat index
+max min                                   x -> values, indices (along one dim, or flat)
+========================================  ======================================================
+
+    program = plan_along(kind, inputs, dim, out)           # one line in, one line out
+
+========================================  ======================================================
+softmax log_softmax                       x -> out
+softmax_backward log_softmax_backward     grad, result -> out
+cumsum cumprod logcumsumexp               x -> out
+cummax cummin                             x -> values, indices (give both outs)
+========================================  ======================================================
+
+Method: the reduced dimensions are sorted by stride and merged; what does not merge into one takes
+one pass per dimension, the innermost first, through temporaries in the accumulator's dtype. A long
+reduction with few kept elements is cut into chunks by its size alone, so that threads can share it
+and the bits do not depend on their number. fold.py has the kernels' methods and accuracy.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from math import inf, prod
+from typing import NamedTuple
+
+from ..dtypes import dtype
+from ..layout import Layout, contiguous_strides, expand_strides
+from . import extremum, fold, scan, softmax
+from .expression import parse
+from .fold import Combine, Row
+from .launch import Builder, Nest, Operand, Program, parts_of
+
+_SQUARE = "(x - mean) * (x - mean)"
+_SPREAD = "total / degrees"
+_SHIFT = "where(isfinite(peak), peak, 0)"  # exp(-inf - -inf) would be NaN
+
+ROWS: dict[str, Row] = {
+    "sum": Row(Combine.SUM),
+    "nansum": Row(Combine.SUM, "where(isnan(x), 0, x)"),
+    "mean": Row(Combine.SUM, "x", "total / count"),
+    "prod": Row(Combine.PRODUCT),
+    "amax": Row(Combine.LARGEST),
+    "amin": Row(Combine.SMALLEST),
+    "any": Row(Combine.LARGEST, "x != 0"),
+    "all": Row(Combine.SMALLEST, "x != 0"),
+    "count_nonzero": Row(Combine.SUM, "x != 0"),
+    "count_valid": Row(Combine.SUM, "x != x"),
+    "norm1": Row(Combine.SUM, "abs(x)"),
+    "norm2": Row(Combine.SUM, "x * x", "sqrt(total)"),
+    "square_sum": Row(Combine.SUM, "x * x"),
+    "norm_inf": Row(Combine.LARGEST, "abs(x)"),
+    "norm_-inf": Row(Combine.SMALLEST, "abs(x)"),
+    "norm_p": Row(Combine.SUM, "pow(abs(x), p)", "pow(total, 1 / p)", parameters=("p",)),
+    "var": Row(Combine.SUM, _SQUARE, _SPREAD, kept=("mean",), parameters=("degrees",)),
+    "std": Row(Combine.SUM, _SQUARE, f"sqrt({_SPREAD})", kept=("mean",), parameters=("degrees",)),
+    "logsumexp": Row(
+        Combine.SUM, f"exp(x - {_SHIFT})", f"log(total) + {_SHIFT}", kept=("peak",)
+    ),
+}  # fmt: skip
+
+# What computes a kept input that the caller does not give.
+_BEFORE = {"mean": "mean", "peak": "amax"}
+
+_NORMS = {0.0: "count_nonzero", 1.0: "norm1", 2.0: "norm2", inf: "norm_inf", -inf: "norm_-inf"}
+
+
+class Source(NamedTuple):
+    """An operand of a fold: where it lies, and its strides along the kept dimensions."""
+
+    operand: Operand
+    dtype: dtype
+    strides: tuple[int, ...]
+
+
+def plan(
+    kind: str,
+    inputs: Sequence[Layout],
+    dims: Sequence[int],
+    outs: Sequence[Layout],
+    **parameters: float,
+) -> Program:
+    """The program of a reduction; see the head of this module."""
+    builder = Builder(len(inputs) + len(outs))
+    x = inputs[0]
+    dims = [d for d in dims if d < x.ndim]  # a 0-d tensor may be reduced along its dim 0
+    keep = [d for d in range(x.ndim) if d not in dims]
+    sizes = tuple(x.shape[d] for d in keep)
+
+    def strides(of: Layout) -> tuple[int, ...]:
+        """The strides along the kept dimensions of an operand of either rank."""
+        if of.ndim == x.ndim:
+            full = expand_strides(of.shape, of.strides, x.shape)
+            return tuple(full[d] for d in keep)
+        return expand_strides(of.shape, of.strides, sizes)
+
+    def reduced(order: Sequence[int]) -> Nest:
+        return Nest(tuple(x.shape[d] for d in order), (tuple(x.strides[d] for d in order),))
+
+    layouts = (*inputs, *outs)
+    if kind in extremum.KINDS:
+        kept = Nest(sizes, tuple(strides(of) for of in layouts))
+        # Its answer is an index, so the dimensions keep their order.
+        extremum.build(builder, kind, x.dtype, kept, reduced(sorted(dims)).merged(in_order=True))
+        return builder.program()
+
+    if kind == "norm":
+        kind = _NORMS.get(parameters["p"], "norm_p")
+    row = ROWS[kind]
+    nest = reduced(dims).merged()
+    count = prod(x.shape[d] for d in dims)
+    sources = [
+        Source(operand, of.dtype, strides(of))
+        for operand, of in zip(builder.operands, layouts, strict=True)
+    ]
+    target = sources.pop()
+    for name in row.kept[len(inputs) - 1 :]:
+        before = ROWS[_BEFORE[name]]
+        # A mean keeps the accumulator's precision.
+        d = fold.types_of(before, x.dtype, outs[0].dtype).total
+        temporary = builder.temporary(prod(sizes) * d.itemsize)
+        sources.append(Source(temporary, d, contiguous_strides(sizes)))
+        _fold(builder, before, sources[:1], sources[-1], sizes, nest, count, {})
+    _fold(builder, row, sources, target, sizes, nest, count, parameters)
+    return builder.program()
+
+
+def plan_along(
+    kind: str, inputs: Sequence[Layout], dim: int, out: Layout | Sequence[Layout]
+) -> Program:
+    """The program of a kernel that maps each line along ``dim`` to a line of the same length.
+
+    All layouts have one shape; in-place use is fine. Softmax computes in the out dtype.
+    """
+    outs = [out] if isinstance(out, Layout) else out
+    if kind in softmax.LINES:
+        return softmax.plan(kind, inputs, dim, outs[0])
+    return scan.plan(kind, inputs[0], dim, outs)
+
+
+def bits(number: float) -> int:
+    """A float64 as the int64 that holds its bits: a parameter among a kernel's extras."""
+    return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
+def _fold(
+    builder: Builder,
+    row: Row,
+    sources: Sequence[Source],
+    target: Source,
+    sizes: tuple[int, ...],
+    reduced: Nest,
+    count: int,
+    parameters: Mapping[str, float],
+    types: fold.Types | None = None,
+) -> None:
+    """Add the launches that fold ``reduced`` (of the first source) for each kept element.
+
+    Args:
+        sources: the reduced input, then the row's kept inputs.
+        sizes: the kept sizes.
+        reduced: sizes and strides of the reduced dimensions, merged, slowest first.
+        count: what the row's ``result`` names so.
+        types: of a fold of partial totals.
+    """
+    types = types or fold.types_of(row, sources[0].dtype, target.dtype)
+
+    *others, length = reduced.sizes or (1,)
+    *other_strides, step = reduced.strides[0] or (1,)
+    if 0 in others:
+        others, other_strides, length = [], [], 0
+    elements = prod(sizes)
+    parts, size, rest = parts_of(length, elements * prod(others))
+
+    def launch(
+        row: Row, length: int, sizes: tuple[int, ...], operands: Sequence[Source], start: int
+    ) -> None:
+        nest = Nest(sizes, tuple(s.strides for s in operands)).merged()
+        columns = nest.columnwise(step)
+        x, *kept, out = (s.dtype for s in operands)
+        extras = [length, count, step, start * step * x.itemsize]
+        builder.launch(
+            fold.kernel(row, x, tuple(kept), out, types, columns),
+            nest,
+            [s.dtype.itemsize for s in operands],
+            [s.operand for s in operands],
+            extras=extras + [bits(parameters[name]) for name in row.parameters],
+            work=max(1, length) * (1 + 4 * len(parse(row.term).functions)) // 2,
+            columns=columns,
+        )
+
+    if not others and parts == 1:
+        launch(row, length, sizes, [*sources, target], 0)
+        return
+
+    # Fold one dimension, or each part of it. The totals go to a temporary with the kept dimensions
+    # innermost, so that what is left to fold is a single dimension of it.
+    partial, final = row.staged(row.term, "total"), row.staged("x", row.result)
+    x, kept = sources[0], dict(zip(row.kept, sources[1:], strict=True))
+    slots = (*others, parts + bool(rest))
+    inner = contiguous_strides(sizes)
+    outer = tuple(s * elements for s in contiguous_strides(slots))
+    d = types.total
+    temporary = builder.temporary(prod(slots) * elements * d.itemsize)
+    lead = (0,) * len(slots)
+    for parts_now, length_now, slot in ((parts, size, 0), (1, rest, parts)):
+        if slot and not rest:
+            break
+        operands = [Source(x.operand, x.dtype, (*other_strides, size * step, *x.strides))]
+        for name in partial.kept:
+            operands.append(kept[name]._replace(strides=lead + kept[name].strides))
+        at = temporary.moved(slot * elements * d.itemsize)
+        operands.append(Source(at, d, outer + inner))
+        launch(partial, length_now, (*others, parts_now, *sizes), operands, slot * size)
+    _fold(
+        builder,
+        final,
+        [Source(temporary, d, inner), *(kept[name] for name in final.kept)],
+        target,
+        sizes,
+        Nest((prod(slots),), ((elements,),)),
+        count,
+        parameters,
+        fold.Types(d, d, d),
+    )

@@ -1,0 +1,288 @@
+"""Activation functions, softmax and dropout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..dispatch import reduction
+from ..dispatch.creation import empty_like
+from ..dispatch.elementwise import functions, operators
+from ..dtypes import dtype
+from ..tensor import Tensor
+
+
+def _call(name: str, inplace: bool, input: Tensor, *parameters: Any) -> Tensor:
+    """A row of the table, into ``input`` itself where that is asked for."""
+    return (operators[name].inplace if inplace else functions[name])(input, *parameters)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(0, input)``; the gradient at 0 is 0."""
+    return _call("relu", True, input) if inplace else functions["relu"](input)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """:func:`relu` in place."""
+    return relu(input, True)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``input`` where positive, else ``negative_slope * input``."""
+    return _call("leaky_relu", inplace, input, negative_slope)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` where positive, else ``alpha * (exp(input) - 1)`` (Clevert et al. 2015)."""
+    return _call("elu", inplace, input, alpha, 1.0, 1.0)
+
+
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The scaled :func:`elu` that keeps mean 0 and variance 1 (Klambauer et al. 2017)."""
+    return _call("elu", inplace, input, _SELU_ALPHA, _SELU_SCALE, 1.0)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``input`` where positive, else ``alpha * (exp(input / alpha) - 1)`` (Barron 2017)."""
+    return _call("celu", inplace, input, alpha)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """``input * Phi(input)``; with ``approximate="tanh"`` Phi is approximated."""
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return functions["gelu" if approximate == "none" else "gelu_tanh"](input)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * sigmoid(input)``."""
+    return _call("silu", inplace, input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * tanh(softplus(input))``."""
+    return _call("mish", inplace, input)
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """``log(1 + exp(beta * input)) / beta``, and ``input`` where ``beta * input > threshold``."""
+    return functions["softplus"](input, beta, threshold)
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """``input`` limited to [min_val, max_val]."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return _call("hardtanh", inplace, input, min_val, max_val)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input`` limited to [0, 6]."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``relu6(input + 3) / 6``."""
+    return _call("hardsigmoid", inplace, input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * hardsigmoid(input)``."""
+    return _call("hardswish", inplace, input)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input``, but 0 in [-lambd, lambd]."""
+    return functions["hardshrink"](input, lambd)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """``input`` moved towards 0 by ``lambd``; RuntimeError if that is negative."""
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}.")
+    return functions["softshrink"](input, lambd)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """``input`` where it is above the threshold, else ``value``."""
+    return _call("threshold", inplace, input, threshold, value)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """``input / (1 + |input|)``."""
+    return input / (abs(input) + 1)  # type: ignore[arg-type, operator]
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """``input - tanh(input)``."""
+    return input - functions["tanh"](input)  # type: ignore[operator]
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """``log(sigmoid(input))``."""
+    return functions["log_sigmoid"](input)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """``1 / (1 + exp(-input))``."""
+    return functions["sigmoid"](input)
+
+
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent."""
+    return functions["tanh"](input)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``input`` where positive, else ``weight * input``.
+
+    Args:
+        weight: one number, or one for each channel (the second dimension of ``input``).
+    """
+    if weight.ndim > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
+        )
+    if weight.numel() != 1:
+        channels = input.shape[1] if input.ndim > 1 else 1
+        if channels != weight.numel():
+            raise RuntimeError(
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight.numel()} and channel size = {channels}."
+            )
+    if weight.ndim:
+        shape = [1] * input.ndim
+        if input.ndim:
+            shape[min(1, input.ndim - 1)] = weight.numel()
+        weight = weight.reshape(shape)  # type: ignore[attr-defined]
+    return functions["prelu_kernel"](input, weight)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along ``dim`` times the sigmoid of the second (Dauphin et al. 2017)."""
+    if not input.ndim:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    size = input.size(dim)
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {size}")
+    first, second = input.chunk(2, dim)  # type: ignore[attr-defined]
+    return first * functions["sigmoid"](second)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """A leaky ReLU whose slope is drawn uniformly when training, else the middle one."""
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    raise NotImplementedError("rrelu(training=True) is not implemented")
+
+
+# Softmax ------------------------------------------------------------------------------------------
+def _default_dim(name: str, ndim: int) -> int:
+    """What PyTorch takes when ``dim`` is left out, with its warning."""
+    import warnings
+
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
+        "dim=X as an argument.",
+        stacklevel=3,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
+) -> Tensor:
+    """``exp(input)`` divided by its sum along ``dim``."""
+    if dim is None:
+        dim = _default_dim("softmax", input.ndim)
+    return reduction.softmax(input, dim, dtype)
+
+
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
+) -> Tensor:
+    """:func:`softmax` of ``-input``."""
+    if dim is None:
+        dim = _default_dim("softmin", input.ndim)
+    return reduction.softmax(functions["neg"](input), dim, dtype)
+
+
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dtype | None = None
+) -> Tensor:
+    """The logarithm of :func:`softmax`, computed without overflow."""
+    if dim is None:
+        dim = _default_dim("log_softmax", input.ndim)
+    return reduction.log_softmax(input, dim, dtype)
+
+
+# Dropout ------------------------------------------------------------------------------------------
+def check_probability(p: float) -> None:
+    """ValueError unless it is a probability."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _mask(like: Tensor, p: float) -> Tensor:
+    return empty_like(like).bernoulli_(1 - p)  # type: ignore[attr-defined]
+
+
+def _drop(input: Tensor, p: float, training: bool, inplace: bool, per_channel: bool) -> Tensor:
+    check_probability(p)
+    if not training or p == 0 or not input.numel():
+        return input
+    multiply: Callable[..., Tensor] = operators["mul"].inplace if inplace else functions["mul"]
+    if p == 1:
+        return multiply(input, empty_like(input).zero_())  # type: ignore[attr-defined]
+    if per_channel:
+        shape = (*input.shape[:2], *(1 for _ in input.shape[2:]))
+        noise = input.new_empty(shape).bernoulli_(1 - p)  # type: ignore[attr-defined]
+    else:
+        noise = _mask(input, p)
+    return multiply(input, noise.div_(1 - p))
+
+
+def dropout(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """When training, zero each element with probability ``p`` and scale the rest by 1 / (1 - p).
+
+    Raises:
+        ValueError: unless ``p`` is a probability (Srivastava et al. 2014).
+    """
+    return _drop(input, p, training, inplace, per_channel=False)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """:func:`dropout` of whole channels of [n, channels, length] or [channels, length]."""
+    return _channels(input, p, training, inplace, 1)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """:func:`dropout` of whole channels of [n, channels, h, w]."""
+    return _channels(input, p, training, inplace, 2)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """:func:`dropout` of whole channels of [n, channels, d, h, w] or [channels, d, h, w]."""
+    return _channels(input, p, training, inplace, 3)
+
+
+def _channels(input: Tensor, p: float, training: bool, inplace: bool, spatial: int) -> Tensor:
+    check_probability(p)
+    # As PyTorch: three dimensions are a batch of channels for 1d and 2d, a lone sample for 3d.
+    alone = spatial != 2 and input.ndim == spatial + 1
+    given = input.unsqueeze(0) if alone else input  # type: ignore[attr-defined]
+    result = _drop(given, p, training, inplace, per_channel=True)
+    return result.squeeze(0) if alone else result  # type: ignore[attr-defined]

@@ -1,0 +1,61 @@
+"""Functions of neural networks, without state: what the modules of :mod:`jitgrad.nn` call."""
+
+from __future__ import annotations
+
+from ._activations import (
+    celu,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    elu,
+    gelu,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    log_softmax,
+    logsigmoid,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    relu_,
+    rrelu,
+    selu,
+    sigmoid,
+    silu,
+    softmax,
+    softmin,
+    softplus,
+    softshrink,
+    softsign,
+    tanh,
+    tanhshrink,
+    threshold,
+)
+from ._distributions import (
+    cosine_embedding_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    kl_div,
+    margin_ranking_loss,
+    poisson_nll_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
+)
+from ._layers import bilinear, cosine_similarity, linear, normalize, one_hot, pairwise_distance
+from ._losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    huber_loss,
+    l1_loss,
+    mse_loss,
+    multilabel_soft_margin_loss,
+    nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+)

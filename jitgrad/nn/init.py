@@ -1,0 +1,228 @@
+"""Initial values, in place and unrecorded, from the same random streams as PyTorch's.
+
+Every function changes the tensor it is given and returns it.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..autograd.grad_mode import no_grad
+from ..dispatch.creation import from_numpy
+from ..dispatch.random import randperm
+from ..tensor import Tensor
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor by which weights must grow so that a nonlinearity keeps the variance.
+
+    Raises:
+        ValueError: for an unknown nonlinearity, or a slope that is no number.
+
+    >>> round(calculate_gain("relu"), 4)
+    1.4142
+    """
+    linear = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+              "conv_transpose3d", "sigmoid")  # fmt: skip
+    if nonlinearity in linear:
+        return 1
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, (int, float)):
+            raise ValueError(f"negative_slope {param} not a valid number")
+        return math.sqrt(2.0 / (1 + slope**2))
+    gains = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
+    if nonlinearity not in gains:
+        raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+    return gains[nonlinearity]
+
+
+@no_grad()
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform in [a, b)."""
+    return tensor.uniform_(a, b, generator=generator)  # type: ignore[attr-defined]
+
+
+@no_grad()
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal."""
+    return tensor.normal_(mean, std, generator=generator)  # type: ignore[attr-defined]
+
+
+@no_grad()
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:
+    """Normal, drawn again by inversion so that every value lies in [a, b]."""
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
+            "values may be incorrect.",
+            stacklevel=2,
+        )
+
+    def below(x: float) -> float:
+        return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+
+    low, high = below((a - mean) / std), below((b - mean) / std)
+    tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)  # type: ignore[attr-defined]
+    tensor.erfinv_()  # type: ignore[attr-defined]
+    return tensor.mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)  # type: ignore[attr-defined]
+
+
+@no_grad()
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """One value everywhere."""
+    return tensor.fill_(val)  # type: ignore[attr-defined]
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Ones."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros."""
+    return constant_(tensor, 0.0)
+
+
+@no_grad()
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity; ValueError unless the tensor is a matrix."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    tensor.zero_().diagonal().fill_(1)  # type: ignore[attr-defined]
+    return tensor
+
+
+@no_grad()
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """The kernel of a convolution that passes as many channels as it can through unchanged."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    out_channels, in_channels, *kernel = tensor.shape
+    if out_channels % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    tensor.zero_()  # type: ignore[attr-defined]
+    per_group = out_channels // groups
+    for group in range(groups):
+        for d in range(min(per_group, in_channels)):
+            place = tensor.select(0, group * per_group + d).select(0, d)  # type: ignore[attr-defined]
+            for size in kernel:
+                place = place.select(0, size // 2)
+            place.fill_(1)
+    return tensor
+
+
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    """How many inputs feed an output of a weight, and how many outputs an input feeds."""
+    if tensor.ndim < 2:
+        raise ValueError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    modes = ["fan_in", "fan_out"]
+    mode = mode.lower()
+    if mode not in modes:
+        raise ValueError(f"Mode {mode} not supported, please use one of {modes}")
+    return _calculate_fan_in_and_fan_out(tensor)[modes.index(mode)]
+
+
+def _xavier_std(tensor: Tensor, gain: float) -> float:
+    return gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform, of variance ``gain**2 * 2 / (fan_in + fan_out)`` (Glorot & Bengio 2010)."""
+    bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal, of the variance of :func:`xavier_uniform_`."""
+    return normal_(tensor, 0.0, _xavier_std(tensor, gain), generator)
+
+
+def _empty(tensor: Tensor) -> bool:
+    if 0 in tensor.shape:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        return True
+    return False
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Uniform, of variance ``gain**2 / fan`` (He et al. 2015).
+
+    Args:
+        a: the slope of the leaky ReLU that follows.
+        mode: ``fan_in`` keeps the variance forwards, ``fan_out`` backwards.
+    """
+    if _empty(tensor):
+        return tensor
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+    bound = math.sqrt(3.0) * std
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Normal, of the variance of :func:`kaiming_uniform_`."""
+    if _empty(tensor):
+        return tensor
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
+    return normal_(tensor, 0.0, std, generator)
+
+
+@no_grad()
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """A (semi-)orthogonal matrix, rows against all other dimensions (Saxe et al. 2013)."""
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if not tensor.numel():
+        return tensor
+    rows = tensor.shape[0]
+    flat = tensor.new_empty((rows, tensor.numel() // rows))  # type: ignore[attr-defined]
+    values = flat.normal_(0, 1, generator=generator).numpy()
+    wide = rows < values.shape[1]
+    q, r = np.linalg.qr(values.T if wide else values)
+    q = q * np.sign(np.diag(r))  # the factorisation is unique once the diagonal is positive
+    result = from_numpy(np.ascontiguousarray(q.T if wide else q))
+    return tensor.copy_(result.reshape(tensor.shape)).mul_(gain)  # type: ignore[attr-defined]
+
+
+@no_grad()
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Normal, with a fraction ``sparsity`` of each column zero (Martens 2010)."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    tensor.normal_(0, std, generator=generator)  # type: ignore[attr-defined]
+    for column in range(columns):
+        for row in randperm(rows).tolist()[:zeros]:
+            tensor.select(0, row).select(0, column).zero_()  # type: ignore[attr-defined]
+    return tensor

@@ -1,0 +1,450 @@
+"""Module: a function with parameters, buffers, submodules and hooks."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .. import dtypes
+from ..autograd.grad_mode import no_grad
+from ..dispatch.convert import to as convert_tensor
+from ..dtypes import dtype
+from ..tensor import CPU, Tensor, device
+from ._state import StateDict
+from ._traverse import Traversal
+from .hooks import RemovableHandle, add_hook
+from .parameter import Buffer, Parameter, replace_data
+
+T = TypeVar("T", bound="Module")
+_set = object.__setattr__
+
+# Hooks of every module, run before a module's own.
+_global_forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_global_forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+
+
+def typename(value: Any) -> str:
+    """The type of a value as messages name it, with its module unless that is builtin."""
+    if isinstance(value, Tensor) and type(value) is Tensor:
+        return f"jitgrad.{value.layout.dtype.tensor_type}"
+    cls = value if isinstance(value, type) else type(value)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _check_name(kind: str, name: Any, taken: bool) -> None:
+    """Raise unless ``name`` can name a parameter, buffer or submodule."""
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} name should be a string. Got {typename(name)}")
+    if taken:
+        raise KeyError(f"attribute '{name}' already exists")
+    if "." in name:
+        got = f", got: {name}" if kind == "module" else ""
+        raise KeyError(f"{kind} name can't contain \".\"{got}")
+    if not name:
+        raise KeyError(f'{kind} name can\'t be empty string ""')
+
+
+class Module(StateDict, Traversal):
+    """The base of everything that has parameters. Subclasses assign them in ``__init__``, after
+    ``super().__init__()``, and define ``forward``.
+
+    Attributes:
+        training: whether layers such as dropout are in training mode.
+
+    >>> import jitgrad as jg
+    >>> class Scale(jg.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = jg.nn.Parameter(jg.ones(1) * 2)
+    ...     def forward(self, x):
+    ...         return x * self.factor
+    >>> Scale()(jg.ones(2))
+    tensor([2., 2.], grad_fn=<MulBackward0>)
+    """
+
+    training: bool
+    call_super_init = False
+    dump_patches = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args or kwargs:
+            got = (
+                f"got an unexpected keyword argument '{next(iter(kwargs))}'"
+                if kwargs
+                else f"takes 1 positional argument but {len(args) + 1} were given"
+            )
+            raise TypeError(f"{type(self).__name__}.__init__() {got}")
+        _set(self, "training", True)
+        _set(self, "_parameters", {})
+        _set(self, "_buffers", {})
+        _set(self, "_modules", {})
+        _set(self, "_non_persistent_buffers_set", set())
+        for name in _HOOKS:
+            _set(self, name, OrderedDict())
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; every subclass defines it."""
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
+
+    # Calling --------------------------------------------------------------------------------------
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not (
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or _global_forward_hooks
+            or _global_forward_pre_hooks
+        ):
+            return self.forward(*args, **kwargs)
+        return self._call_hooked(args, kwargs)
+
+    def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for key, hook in [*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()]:
+            if key in self._forward_pre_hooks_with_kwargs:
+                changed = hook(self, args, kwargs)
+                if changed is not None:
+                    if not (isinstance(changed, tuple) and len(changed) == 2):
+                        raise RuntimeError(
+                            "forward pre-hook must return None or a tuple of (new_args, "
+                            f"new_kwargs), but got {changed}."
+                        )
+                    args, kwargs = changed
+            else:
+                changed = hook(self, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
+        called: set[int] = set()
+        result = None
+        try:
+            result = self.forward(*args, **kwargs)
+            for key, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
+                called.add(key)
+                changed = self._after(key, hook, args, kwargs, result)
+                if changed is not None:
+                    result = changed
+        except Exception:
+            for key, hook in list(self._forward_hooks.items()):
+                if key in self._forward_hooks_always_called and key not in called:
+                    self._after(key, hook, args, kwargs, result)
+            raise
+        return result
+
+    def _after(self, key: int, hook: Any, args: Any, kwargs: Any, result: Any) -> Any:
+        if key in self._forward_hooks_with_kwargs:
+            return hook(self, args, kwargs, result)
+        return hook(self, args, result)
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """``hook(module, args)`` before each call; what it returns replaces the arguments.
+
+        With ``with_kwargs`` it is ``hook(module, args, kwargs)`` and returns both or None.
+        """
+        marks = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
+        return add_hook(self._forward_pre_hooks, hook, *marks, prepend=prepend)
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """``hook(module, args, result)`` after each call; what it returns replaces the result.
+
+        With ``with_kwargs`` it is ``hook(module, args, kwargs, result)``. With ``always_call`` it
+        runs (on None) even if the call raised.
+        """
+        marks = [self._forward_hooks_with_kwargs] if with_kwargs else []
+        marks += [self._forward_hooks_always_called] if always_call else []
+        return add_hook(self._forward_hooks, hook, *marks, prepend=prepend)
+
+    # Attributes -----------------------------------------------------------------------------------
+    def _registry(self, name: str, what: str) -> Any:
+        held = self.__dict__.get(name)
+        if held is None:
+            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+        return held
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter (or None, a place for one).
+
+        Raises:
+            KeyError: for an empty name, one with a dot, one that is taken.
+            TypeError: if the value is not a Parameter.
+            ValueError: if it is not a leaf.
+        """
+        held = self._registry("_parameters", "parameter")
+        _check_name("parameter", name, hasattr(self, str(name)) and name not in held)
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{typename(param)}' object to parameter '{name}' "
+                "(torch.nn.Parameter or None required)"
+            )
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
+                f"created explicitly. To express '{name}' as a function of another Tensor, compute "
+                "the value in the forward() method."
+            )
+        held[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is part of the module's state but not trained.
+
+        Args:
+            persistent: whether it is saved in the ``state_dict``.
+
+        Raises:
+            KeyError, TypeError: as :meth:`register_parameter`.
+        """
+        held = self._registry("_buffers", "buffer")
+        _check_name("buffer", name, hasattr(self, str(name)) and name not in held)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or "
+                "None required)"
+            )
+        held[name] = tensor
+        forget = self._non_persistent_buffers_set
+        forget.discard(name) if persistent else forget.add(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a child module (or None, a place for one)."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{typename(module)} is not a Module subclass")
+        _check_name(
+            "module", name, hasattr(self, str(name)) and name not in self._registry("_modules", "module")
+        )
+        self._modules[name] = module
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """:meth:`add_module` by its other name."""
+        self.add_module(name, module)
+
+    def _forget(self, name: str, *registries: str) -> None:
+        """Remove a name from the plain attributes and from other registries."""
+        self.__dict__.pop(name, None)
+        for registry in registries:
+            self.__dict__.get(registry, {}).pop(name, None)
+        if "_buffers" in registries:
+            self.__dict__.get("_non_persistent_buffers_set", set()).discard(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        held = self.__dict__
+        if isinstance(value, Parameter):
+            self._registry("_parameters", "parameters")
+            self._forget(name, "_buffers", "_modules")
+            self.register_parameter(name, value)
+        elif name in held.get("_parameters", ()):
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{typename(value)}' as parameter '{name}' "
+                    "(torch.nn.Parameter or None expected)"
+                )
+            self.register_parameter(name, None)
+        elif isinstance(value, Module):
+            modules = self._registry("_modules", "module")
+            self._forget(name, "_parameters", "_buffers")
+            modules[name] = value
+        elif name in held.get("_modules", ()):
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{typename(value)}' as child module '{name}' "
+                    "(torch.nn.Module or None expected)"
+                )
+            self._modules[name] = None
+        elif isinstance(value, Buffer):
+            self._registry("_buffers", "buffer")
+            self._forget(name)
+            self.register_buffer(name, value, value.persistent)
+        elif name in held.get("_buffers", ()):
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(
+                    f"cannot assign '{typename(value)}' as buffer '{name}' "
+                    "(torch.nn.Buffer, torch.Tensor or None expected)"
+                )
+            self._buffers[name] = value
+        else:
+            _set(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        for registry in ("_parameters", "_buffers", "_modules"):
+            held = self.__dict__.get(registry)
+            if held is not None and name in held:
+                return held[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __delattr__(self, name: str) -> None:
+        for registry in ("_parameters", "_buffers", "_modules"):
+            if name in self.__dict__.get(registry, ()):
+                self._forget(name, registry)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[0].isdigit())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    # Modes and conversions ------------------------------------------------------------------------
+    def train(self: T, mode: bool = True) -> T:
+        """Set training mode here and below."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        _set(self, "training", mode)
+        for child in self.children():
+            child.train(mode)
+        return self
+
+    def eval(self: T) -> T:
+        """Set evaluation mode here and below: ``train(False)``."""
+        return self.train(False)
+
+    def requires_grad_(self: T, requires_grad: bool = True) -> T:
+        """Set ``requires_grad`` of every parameter."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drop every parameter's gradient, or fill it with zeros."""
+        for parameter in self.parameters():
+            clear_grad(parameter, set_to_none)
+
+    def apply(self: T, fn: Callable[[Module], Any]) -> T:
+        """Call ``fn`` on every module, children first: to initialise, say."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self: T, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> T:
+        """Replace every parameter's, gradient's and buffer's memory by what ``fn`` makes of it."""
+        if recurse:
+            for child in self.children():
+                child._apply(fn)
+        for parameter in self._parameters.values():
+            if parameter is None:
+                continue
+            gradient = parameter.grad
+            with no_grad():
+                replace_data(parameter, fn(parameter))
+                if gradient is not None:
+                    parameter.grad = fn(gradient).requires_grad_(gradient.requires_grad)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def _cast(self: T, d: dtype) -> T:
+        return self._apply(lambda t: convert_tensor(t, d) if t.is_floating_point() else t)
+
+    def to(self: T, *args: Any, **kwargs: Any) -> T:
+        """Move floating parameters and buffers to a dtype, or everything to a device; in place.
+
+        ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` and ``to(tensor)`` are accepted.
+
+        Raises:
+            TypeError: for a dtype that is not floating.
+        """
+        kwargs.pop("non_blocking", None)
+        kwargs.pop("memory_format", None)
+        d, where = kwargs.pop("dtype", None), kwargs.pop("device", None)
+        if kwargs:
+            raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+        for argument in args:
+            if isinstance(argument, dtype):
+                d = argument
+            elif isinstance(argument, Tensor):
+                d = argument.layout.dtype
+            elif argument is not None and not isinstance(argument, bool):
+                where = argument
+        if where is not None:
+            device(where)
+        if d is None:
+            return self
+        if not d.is_floating_point:
+            raise TypeError(
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                f"dtype={d}"
+            )
+        return self._cast(d)
+
+    def float(self: T) -> T:
+        """Floating parameters and buffers as float32."""
+        return self._cast(dtypes.float32)
+
+    def double(self: T) -> T:
+        """Floating parameters and buffers as float64."""
+        return self._cast(dtypes.float64)
+
+    def type(self: T, dst_type: dtype) -> T:
+        """Every parameter and buffer in another dtype."""
+        return self._apply(lambda t: convert_tensor(t, dst_type))
+
+    def cpu(self: T) -> T:
+        """On the CPU, where everything is already."""
+        return self._apply(lambda t: convert_tensor(t, CPU))
+
+    # Text -----------------------------------------------------------------------------------------
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What a subclass shows between the brackets of its ``repr``."""
+        return ""
+
+    def __repr__(self) -> str:
+        own = self.extra_repr()
+        lines = own.split("\n") if own else []
+        if len(lines) == 1 and not self._modules:
+            return f"{self._get_name()}({own})"
+        lines += [f"({name}): {_indented(repr(child))}" for name, child in self._modules.items()]
+        body = "\n  " + "\n  ".join(lines) + "\n" if lines else ""
+        return f"{self._get_name()}({body})"
+
+
+_HOOKS = (
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+)
+
+
+def _indented(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
+    """Drop a gradient, or make it zeros without history."""
+    gradient = parameter.grad
+    if set_to_none or gradient is None:
+        parameter.grad = None
+        return
+    if gradient.grad_fn is not None:
+        gradient = parameter.grad = gradient.detach()  # type: ignore[attr-defined]
+    gradient.requires_grad_(False)
+    gradient.zero_()  # type: ignore[attr-defined]
+
+
+def register_module_forward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """``hook(module, args, result)`` after each call of any module."""
+    return add_hook(_global_forward_hooks, hook)
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """``hook(module, args)`` before each call of any module."""
+    return add_hook(_global_forward_pre_hooks, hook)

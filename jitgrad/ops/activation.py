@@ -1,0 +1,93 @@
+"""Activation functions beyond those of ops/elementwise.py, one row each.
+
+Their parameters (slopes, thresholds) are inputs like any other, with the names that PyTorch's
+functions give them; ``nn.functional`` fills in the defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtypes import FLOATING
+from .table import op
+
+_SQRT_HALF = "0.7071067811865476"
+_DENSITY = "0.3989422804014327"  # of the normal distribution at 0
+_INNER = "0.7978845608028654 * self * (1 + 0.044715 * self * self)"
+_SOFT = "where(self > 20, self, log1p(exp(self)))"
+
+
+def _activation(name: str, inputs: str, forward: str, grad: Any, doc: str, node: str = "") -> None:
+    derivatives = {"self": grad} if isinstance(grad, str) else grad
+    op(name, inputs, forward, grad=derivatives, doc=doc, node=node, categories=(FLOATING, FLOATING),
+       domain=(0.1, 2.0), method=False, inplace=False)  # fmt: skip
+
+
+_activation(
+    "elu", "self alpha scale input_scale",
+    "where(self > 0, self * scale, expm1(self * input_scale) * (alpha * scale))",
+    "where(self > 0, grad * scale, grad * input_scale * alpha * scale * exp(self * input_scale))",
+    doc="scale * self where positive, else an exponential that tends to -alpha * scale",
+)  # fmt: skip
+_activation(
+    "celu", "self alpha", "where(self > 0, self, alpha * expm1(self / alpha))",
+    "where(self > 0, grad, grad * exp(self / alpha))",
+    doc="self where positive, else alpha * (exp(self / alpha) - 1)",
+)  # fmt: skip
+_activation(
+    "gelu", "self", f"0.5 * self * (1 + erf(self * {_SQRT_HALF}))",
+    f"grad * (0.5 * (1 + erf(self * {_SQRT_HALF})) + self * exp(-0.5 * self * self) * {_DENSITY})",
+    doc="self times the normal distribution function (Hendrycks & Gimpel 2016)",
+)  # fmt: skip
+_activation(
+    "gelu_tanh", "self", f"0.5 * self * (1 + tanh({_INNER}))",
+    f"grad * (0.5 * (1 + tanh({_INNER})) + 0.5 * self * (1 - tanh({_INNER}) * tanh({_INNER}))"
+    " * 0.7978845608028654 * (1 + 0.134145 * self * self))",
+    doc="gelu with the distribution function approximated by a tanh", node="GeluBackward0",
+)  # fmt: skip
+_activation(
+    "softplus", "self beta threshold",
+    "where(self * beta > threshold, self, log1p(exp(self * beta)) / beta)",
+    "where(self * beta > threshold, grad, grad * sigmoid(self * beta))",
+    doc="log(1 + exp(beta * self)) / beta; self itself where beta * self exceeds the threshold",
+)  # fmt: skip
+_activation(
+    "mish", "self", f"self * tanh({_SOFT})",
+    f"grad * (tanh({_SOFT}) + self * (1 - tanh({_SOFT}) * tanh({_SOFT})) * sigmoid(self))",
+    doc="self * tanh(softplus(self)) (Misra 2019)",
+)  # fmt: skip
+_activation(
+    "log_sigmoid", "self", "minimum(self, 0) - log1p(exp(-abs(self)))", "grad * sigmoid(-self)",
+    doc="log(sigmoid(self)) without overflow",
+)  # fmt: skip
+_activation(
+    "hardtanh", "self min_val max_val", "minimum(maximum(self, min_val), max_val)",
+    "where((self > min_val) & (self < max_val), grad, 0)", doc="self limited to an interval",
+)  # fmt: skip
+_activation(
+    "hardsigmoid", "self", "minimum(maximum(self + 3, 0), 6) / 6",
+    "where((self > -3) & (self < 3), grad / 6, 0)", doc="a sigmoid made of three straight lines",
+)  # fmt: skip
+_activation(
+    "hardswish", "self", "self * minimum(maximum(self + 3, 0), 6) / 6",
+    "where(self <= -3, 0, where(self < 3, grad * (self / 3 + 0.5), grad))",
+    doc="self * hardsigmoid(self) (Howard et al. 2019)",
+)  # fmt: skip
+_activation(
+    "hardshrink", "self lambd", "where((self >= -lambd) & (self <= lambd), 0, self)",
+    "where((self >= -lambd) & (self <= lambd), 0, grad)", doc="0 within lambd of 0, else self",
+)  # fmt: skip
+_activation(
+    "softshrink", "self lambd",
+    "where(self > lambd, self - lambd, where(self < -lambd, self + lambd, self * 0))",
+    "where((self >= -lambd) & (self <= lambd), 0, grad)", doc="self moved towards 0 by lambd",
+)  # fmt: skip
+_activation(
+    "threshold", "self threshold value", "where(self <= threshold, value, self)",
+    "where(self <= threshold, 0, grad)", doc="self above the threshold, else the value",
+)  # fmt: skip
+_activation(
+    "prelu_kernel", "self weight", "where(self > 0, self, weight * self)",
+    {"self": "where(self > 0, grad, weight * grad)", "weight": "where(self > 0, 0, self * grad)"},
+    doc="self where positive, else scaled by a learned weight (He et al. 2015)",
+)  # fmt: skip
