@@ -10,8 +10,21 @@ tensor([2., 4., 6.])
 from __future__ import annotations
 
 from . import autograd as autograd
-from .autograd.grad_mode import enable_grad, no_grad, set_grad_enabled
+from . import func as func
+from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from .autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from .dispatch import index as _index
 from .dispatch import methods as _methods  # noqa: F401  (gives Tensor its methods)
+from .dispatch import positions as _positions
+from .dispatch import rearrange as _rearrange
+from .dispatch import rows as _rows
+from .dispatch import scatter as _scatter
 from .dispatch.arithmetic import (
     add,
     addcdiv,
@@ -24,6 +37,7 @@ from .dispatch.arithmetic import (
     positive,
     rsub,
     sub,
+    where,
 )
 from .dispatch.convert import clone
 from .dispatch.creation import (
@@ -128,7 +142,7 @@ from .printing import set_printoptions
 from .state import get_default_dtype, is_grad_enabled, set_default_dtype
 from .tensor import Size, Tensor, device
 
-from . import nn as nn  # isort: skip  (a module of operators, which must be there first)
+from . import nn as nn, utils as utils  # isort: skip  (modules of operators, which come first)
 
 float = float32
 double = float64
@@ -143,9 +157,15 @@ clip = clamp
 swapaxes = swapdims = transpose
 moveaxis = movedim
 
+is_inference = Tensor.is_inference
+
 for _name, _row in _ELEMENTWISE.items():
-    for _public in (_name, *_row.aliases):
+    for _public in (_name, *_row.aliases) if _row.method else ():
         globals().setdefault(_public, _functions[_name])
+
+for _module in (_index, _positions, _rearrange, _rows, _scatter):
+    for _public in _module.FUNCTIONS.split():
+        globals()[_public] = getattr(_module, _public)
 
 inf = __import__("math").inf
 nan = __import__("math").nan

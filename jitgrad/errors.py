@@ -7,7 +7,7 @@ on to say which operator, which shapes and which line of the caller's code are c
 from __future__ import annotations
 
 import sys
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 # Where an operator was called: a code object and an instruction offset. Never a frame, which would
@@ -28,14 +28,22 @@ def line_of(where: Where | None) -> str:
 
 
 _HERE = __file__.rpartition("errors.py")[0]
+_ours: dict[str, bool] = {}  # file names of code: is it jitgrad's own?
 
 
-def caller() -> Where | None:
-    """Where the user's code called into jitgrad."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame = frame.f_back  # type: ignore[assignment]
-    return None if frame is None else (frame.f_code, frame.f_lasti)
+def caller(skip: int = 1) -> Where | None:
+    """Where the user's code called into jitgrad; ``skip`` frames are known to be jitgrad's."""
+    frame: FrameType | None = sys._getframe(skip)
+    while frame is not None:
+        code = frame.f_code
+        name = code.co_filename
+        ours = _ours.get(name)
+        if ours is None:
+            ours = _ours[name] = name.startswith((_HERE, "<jitgrad "))
+        if not ours:
+            return code, frame.f_lasti
+        frame = frame.f_back
+    return None
 
 
 def backward_twice(node: Any) -> RuntimeError:

@@ -481,6 +481,14 @@ class Tensor:
         hooks_of(self.grad_fn).retained[self.output_nr] = weakref.ref(self)  # type: ignore[arg-type]
 
     @property
+    def _backward_hooks(self) -> HookDict | None:
+        return None if self.meta is None else self.meta.hooks
+
+    @property
+    def _post_accumulate_grad_hooks(self) -> HookDict | None:
+        return None if self.meta is None else self.meta.post_accumulate
+
+    @property
     def retains_grad(self) -> bool:
         """Whether :meth:`retain_grad` was called on this non-leaf."""
         return self.meta is not None and self.meta.retains_grad

@@ -10,6 +10,7 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -57,7 +58,9 @@ def examples() -> Iterator[Any]:
             if text is None or ">>>" not in text or text in seen:
                 continue
             seen.add(text)
-            names = {"jitgrad": jitgrad, "torch": jitgrad}
+            # As in any doctest, an example sees what its function sees.
+            home = sys.modules.get(getattr(member, "__module__", None) or "", module)
+            names = {**vars(home), "jitgrad": jitgrad, "torch": jitgrad}
             yield pytest.param(parser.get_doctest(text, names, path, path, 0), id=path)
 
 

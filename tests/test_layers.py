@@ -38,9 +38,11 @@ LAYERS = {
     "jitgrad.compile": 7,
     "jitgrad.data": 7,
     "jitgrad.distributed": 7,
+    "jitgrad.func": 7,
     "jitgrad.interop": 7,
     "jitgrad.nn": 7,
     "jitgrad.optim": 7,
+    "jitgrad.utils": 7,
     "jitgrad.viz": 7,
     "jitgrad": 8,  # __init__ alone: every other module has its own line
     "jitgrad.demo": 8,

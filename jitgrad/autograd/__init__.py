@@ -1,18 +1,34 @@
 """Automatic differentiation: the tape, its engine and the tools to look at it."""
 
-from . import forward_ad, functional
+from . import anomaly as anomaly_mode
+from . import forward_ad, function, functional, grad_mode, graph
+from .anomaly import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
-from .grad_mode import enable_grad, no_grad, set_grad_enabled
+from .function import Function
+from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .gradcheck import gradcheck, gradgradcheck
 
+from .saved import SavedTensor
+from .variable import Variable
+
 __all__ = [
+    "Function",
+    "SavedTensor",
+    "Variable",
+    "anomaly_mode",
     "backward",
+    "detect_anomaly",
     "enable_grad",
     "forward_ad",
+    "function",
     "functional",
     "grad",
+    "grad_mode",
     "gradcheck",
     "gradgradcheck",
+    "graph",
+    "inference_mode",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

@@ -198,3 +198,13 @@ def any_dual(tensors: Sequence[Any]) -> bool:
         for level in modes.levels
         for t in tensors
     )
+
+
+def without_history(tensor: Tensor) -> Tensor:
+    """``tensor.detach()`` that stays dual, its tangents detached alike."""
+    result: Tensor = tensor.detach()  # type: ignore[attr-defined]
+    for level in modes.levels:
+        tangent = tangent_of(tensor, level)
+        if tangent is not None:
+            hold(result, level, without_history(tangent))
+    return result

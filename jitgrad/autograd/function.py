@@ -250,13 +250,13 @@ class Function(metaclass=FunctionMeta):
         """Call the function and record it, if grad mode is on and a tensor argument requires grad.
 
         Raises:
-            TypeError: for keyword arguments, unless the function has a ``setup_context``.
+            TypeError: for arguments that forward does not have.
         """
         split = cls.setup_context is not Function.setup_context
         if split:
-            args = _bound(cls.forward, args, kwargs)
+            args = _bound(cls.forward, args, kwargs, defaults=True)
         elif kwargs:
-            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments")
+            args = _bound(cls.forward, (None, *args), kwargs, defaults=False)[1:]
         recording = bool(modes.mode & GRAD) and not modes.inference
         executable = recording and any(isinstance(x, Tensor) and x.requires_grad for x in args)
         ctx = cls._backward_cls(args, executable)
@@ -291,10 +291,15 @@ def _signature(forward: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(forward)
 
 
-def _bound(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> tuple[Any, ...]:
-    """All arguments by position, defaults filled in."""
+def _bound(
+    forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], defaults: bool
+) -> tuple[Any, ...]:
+    """All arguments by position, with or without those that were not given."""
     bound = _signature(forward).bind(*args, **kwargs)
-    bound.apply_defaults()
+    if defaults:
+        bound.apply_defaults()
+    if bound.kwargs:
+        raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(bound.kwargs))}'")
     return bound.args
 
 

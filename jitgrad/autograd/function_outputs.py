@@ -102,7 +102,7 @@ def wrap(
             if is_input:
                 if id(out) in saved:
                     raise RuntimeError(
-                        "A input that has been returned as-is as output is being saved for "
+                        "An input that has been returned as-is as output is being saved for "
                         "backward. This is not supported if you override setup_context. You should"
                         " return and save a view of the input instead, e.g. with x.view_as(x)."
                     )

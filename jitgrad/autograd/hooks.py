@@ -200,10 +200,10 @@ def run_post_accumulate(hooks: HookDict, leaf: Tensor) -> None:
     """A leaf's hooks, once its ``.grad`` is up to date."""
     for hook in list(hooks.values()):
         returned = hook(leaf)
-        if returned is not None:
+        if returned is not None and not hasattr(returned, "layout"):
             raise TypeError(
-                "Tensor post accumulate grad hooks should return None, but "
-                f"hook '{_name(hook)}' returned '{type(returned).__name__}'"
+                "Tensor post accumulate grad hooks should return None; expected Variable, but hook "
+                f"returned '{type(returned).__name__}'"
             )
 
 

@@ -103,13 +103,10 @@ class Node:
         """What the gradients that enter must look like: objects with ``shape`` and ``dtype``."""
         return tuple(self.shape_of(nr) for nr in range(self.outputs))
 
-    def saved_slot(self, name: str) -> int | None:
-        """The index of a saved value by its name; None if it was not needed (autograd/saved.py).
-
-        Raises:
-            KeyError: if no formula of this operation names it.
-        """
-        raise KeyError(name)
+    @property
+    def saved_names(self) -> Mapping[str, int | None]:
+        """The values that formulas name, with their index in ``saved``; None where not needed."""
+        return {}
 
     @property
     def saved_attributes(self) -> Mapping[str, Any]:
@@ -130,6 +127,14 @@ class Node:
         grad = grads[0] if self.outputs == 1 else list(grads)
         outs = self.apply_recorded(grad) if modes.mode else self.apply(grad)
         return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def __dir__(self) -> list[str]:
+        names, attributes = self.saved_names, self.saved_attributes
+        return [
+            *object.__dir__(self),
+            *(f"_saved_{name}" for name in (*names, *attributes)),
+            *(f"_raw_saved_{name}" for name in names),
+        ]
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
@@ -211,8 +216,15 @@ class AccumulateGrad(Node):
 def accumulator_edge(leaf: Tensor) -> Edge:
     """The edge to the leaf's accumulator, which is unique while anything holds it."""
     meta = leaf.meta or leaf.autograd_meta()
-    node = meta.accumulator() if meta.accumulator is not None else None
+    reference = meta.accumulator
+    node = None if reference is None else reference()
     if node is None:
-        node = AccumulateGrad(leaf)
-        meta.accumulator = weakref.ref(node)
+        node = _new(AccumulateGrad)
+        node.hooks = None
+        node.variable = leaf
+        meta.accumulator = _weak(node)
     return (node, 0)
+
+
+_new = object.__new__
+_weak = weakref.ref

@@ -109,6 +109,8 @@ class Packed:
             self.requires_grad = True
             kept = make(tensor.storage, tensor.offset, tensor.layout)
             kept.counter = tensor.counter
+            # Without the history it will get back: a hook that keeps it must not close a cycle.
+            kept.tracked = True
             tensor = kept
         else:
             self.requires_grad = tensor.requires_grad
@@ -228,21 +230,17 @@ def saved_attribute(node: Node, name: str) -> Any:
     raw = name.startswith("_raw_saved_")
     if raw or name.startswith("_saved_"):
         field = name.removeprefix("_raw_saved_").removeprefix("_saved_")
-        try:
-            index = node.saved_slot(field)
-        except KeyError:
-            attributes = node.saved_attributes
-            if not raw and field in attributes:
-                return attributes[field]
-        else:
+        names, attributes = node.saved_names, node.saved_attributes
+        if field in names:
+            index = names[field]
             if raw:
                 return SavedTensor(node, index)
             if node.saved is None:
                 raise errors.backward_twice(node)
-            if index is None:
-                return None
-            return _shown(unpack(node, index), field)
-    raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+            return None if index is None else _shown(unpack(node, index), field)
+        if not raw and field in attributes:
+            return attributes[field]
+    raise AttributeError(f"'{node.name()}' object has no attribute '{name}'")
 
 
 def _shown(tensor: Tensor, field: str) -> Any:

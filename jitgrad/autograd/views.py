@@ -55,12 +55,13 @@ def gradient_edge(tensor: Tensor) -> Edge | None:
     edge = tensor.edge
     if edge is not None:
         return edge
-    if tensor.view_meta is not None:
-        edge = view_edge(tensor, tensor.view_meta)
-        if edge is not None:
-            return edge
-        return accumulator_edge(tensor) if tensor.view_meta.requires_grad else None
-    return accumulator_edge(tensor) if tensor.tracked else None
+    view = tensor.view_meta
+    if view is None:
+        return accumulator_edge(tensor) if tensor.tracked else None
+    edge = view_edge(tensor, view)
+    if edge is None and view.requires_grad:
+        return accumulator_edge(tensor)
+    return edge
 
 
 def view_edge(tensor: Tensor, view: ViewMeta) -> Edge | None:

@@ -149,6 +149,21 @@ def addcdiv_(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
     return inplace_function("addcdiv")(self, tensor1, tensor2, value)
 
 
+def where(condition: Tensor, self: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    """``self`` where ``condition`` holds, else ``other``; alone, the places where it holds.
+
+    Gradient: ``grad`` where the value came from, 0 elsewhere.
+    """
+    if self is None and other is None:
+        return condition.nonzero(as_tuple=True)  # type: ignore[attr-defined]
+    return functions["where"](condition, self, other, out=out)
+
+
+def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """``self`` where ``condition`` holds, else ``other``."""
+    return functions["where"](condition, self, other)
+
+
 def isclose(
     self: Tensor,
     other: Tensor,

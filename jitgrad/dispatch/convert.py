@@ -45,13 +45,20 @@ def copied(source: Tensor, of: Layout) -> Tensor:
 
 
 _CONTIGUOUS_CLONE = node_class(
-    structured("contiguous_clone", "self", grad={"self": lambda grad: grad}, node="CloneBackward0")
+    structured(
+        "contiguous_clone",
+        "self",
+        grad={"self": lambda grad: grad},
+        jvp={"self": lambda tangent: tangent},
+        node="CloneBackward0",
+    )
 )
 _TO = node_class(
     structured(
         "to",
         "self",
         grad={"self": lambda grad, layout: to(grad, layout.dtype)},
+        jvp={"self": lambda tangent: tangent},
         node="ToCopyBackward0",
     )
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,12 +41,12 @@ class ElementwiseNode(OperationNode):
     saves: tuple[str, ...]
     formulas: dict[str, Callable[..., Any]]
 
-    def saved_slot(self, name: str) -> int | None:
-        if name in self.saves:
-            return self.saves.index(name)
-        if name in plans.formula_names(self.row, tuple(self.row.grad))[1:]:
-            return None
-        raise KeyError(name)
+    @property
+    def saved_names(self) -> Mapping[str, int | None]:
+        return {
+            name: self.saves.index(name) if name in self.saves else None
+            for name in plans.formula_names(self.row, tuple(self.row.grad))[1:]
+        }
 
     def name(self) -> str:
         row = self.row
@@ -150,7 +150,7 @@ def _node_class(row: Elementwise, wanted: tuple[str, ...]) -> type[ElementwiseNo
         "wanted": wanted,
         "saves": saves,
         "apply": apply,
-        "save": staticmethod(_saver(saves, row.inputs)),
+        "save": staticmethod(_saver(saves, row.inputs)) if saves else None,
         "fresh": tuple(x in wanted and not passes_on for x in row.inputs),
         "formulas": _LazyFormulas(row),
     }
@@ -287,7 +287,7 @@ class _Operator:
         node.plan = plan
         node.hooks = None
         node.where = errors.caller()
-        node.saved = cls.save(*saved, result)
+        node.saved = cls.save(*saved, result) if cls.save is not None else ()
         return node
 
     def _attach(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:

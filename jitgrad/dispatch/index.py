@@ -20,10 +20,11 @@ from ..layout import (
     Strides,
     broadcast_shapes,
     contiguous_strides,
-    dense_layout,
     expand_strides,
+    iteration_order,
     layout,
-    result_strides,
+    strides_in_order,
+    view_strides,
 )
 from ..ops.table import Structured
 from ..tensor import Tensor
@@ -174,13 +175,22 @@ def _nest(of: Layout, indexed: Indexed) -> Nest:
 
 def _taken_layout(of: Layout, indexed: Indexed, nest: Nest) -> Layout:
     """The layout of what is taken, with the strides PyTorch gives it."""
-    after = len(nest.shape) - nest.lead - len(indexed.shape)
+    lead, rank = nest.lead, len(indexed.shape)
+    ones = (1,) * lead, (1,) * (len(nest.shape) - lead - rank)
     operands = [nest.elements]
-    operands += [((0,) * nest.lead + s + (0,) * after) for s in indexed.strides]
-    if of.contiguous and all(s == contiguous_strides(indexed.shape) for s in indexed.strides):
-        return dense_layout(nest.shape, of.dtype)
-    strides = result_strides(nest.shape, [(nest.shape, s) for s in operands])
-    return layout(nest.shape, strides, of.dtype)
+    for s in indexed.strides:
+        # An index is read with ones for the other dimensions; where such a dimension is itself of
+        # size one, its stride has a say in the order.
+        wide = view_strides(indexed.shape, s, (*ones[0], *indexed.shape, *ones[1]))
+        assert wide is not None
+        operands.append(
+            tuple(
+                step if lead <= d < lead + rank or nest.shape[d] == 1 else 0
+                for d, step in enumerate(wide)
+            )
+        )
+    order = iteration_order(nest.shape, operands)
+    return layout(nest.shape, strides_in_order(nest.shape, order), of.dtype)
 
 
 def take_places(source: Tensor, indexed: Indexed) -> Tensor:

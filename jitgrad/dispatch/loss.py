@@ -100,9 +100,9 @@ _NLL_2D = node_class(
 _NLL_BACKWARD = node_class(
     structured(
         "nll_loss_backward",
-        "grad target weight",
+        "gradient target weight",
         grad={
-            "grad": lambda grad, target, weight, reduction, ignored, info: _nll_of(
+            "gradient": lambda grad, target, weight, reduction, ignored, info: _nll_of(
                 grad, target, weight, reduction, ignored, info
             )
         },
@@ -190,7 +190,9 @@ def _loss(name: str, inputs: str) -> Callable[..., Tensor]:
     for x in names:
         slope = functions.get(f"_{name}_backward_{x}")
         if slope is not None:
-            source = f"lambda grad, scale, {', '.join(names)}: slope(grad, scale, {', '.join(names)})"
+            source = (
+                f"lambda grad, scale, {', '.join(names)}: slope(grad, scale, {', '.join(names)})"
+            )
             grads[x] = eval(source, {"slope": slope})
     cls = node_class(structured(name, inputs, grad=grads, fresh=True))
 

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes, state
-from ..layout import Layout, Shape, Strides, dense_layout, layout
+from ..layout import Layout, Shape, Strides, dense_layout, layout, result_strides
 from ..storage import Storage
 from ..tensor import Tensor, make
 
 
+_new = object.__new__
+_empty = np.empty
+_BYTE = np.dtype(np.uint8)
+
+
 def fresh(of: Layout) -> Tensor:
     """An uninitialised tensor with a storage of its own (dense layouts only)."""
-    return make(Storage.allocate(of.numel * of.dtype.itemsize), 0, of)
+    storage = _new(Storage)
+    storage.version = 0
+    storage.buffer = _empty(of.numel * of.dtype.itemsize, _BYTE)
+    storage.owner = storage.writer = None
+    result = _new(Tensor)
+    result.storage = result.counter = storage
+    result.offset = 0
+    result.layout = of
+    result.edge = result.view_meta = result.meta = None
+    result.tracked = False
+    return result
 
 
 def fresh_like(tensor: Tensor, d: dtypes.dtype | None = None) -> Tensor:
@@ -22,8 +40,6 @@ def fresh_like(tensor: Tensor, d: dtypes.dtype | None = None) -> Tensor:
 
 def like_layout(of: Layout, d: dtypes.dtype | None = None) -> Layout:
     """The dense layout PyTorch's preserve_format gives to a copy of ``of``."""
-    from ..layout import result_strides
-
     return layout(of.shape, result_strides(of.shape, [(of.shape, of.strides)]), d or of.dtype)
 
 
@@ -64,10 +80,6 @@ def constant(number: Any) -> Tensor:
 
 def python_number(value: Any) -> Any:
     """A NumPy scalar (or a subclass of a number) as the plain Python number; None if it is none."""
-    import numbers
-
-    import numpy as np
-
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, numbers.Integral):

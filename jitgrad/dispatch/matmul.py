@@ -10,13 +10,14 @@ from .. import dtypes, errors
 from ..kernels import gemm
 from ..layout import Layout, broadcast_shapes, dense_layout, expand_strides
 from ..ops.table import structured
+from ..state import modes
 from ..tensor import Tensor
 from . import convert
 from .elementwise import functions, prepare_out
 from .make import fresh
 from .plans import PlanCache
-from .record import node_class, record
-from .view import expand, reshape, squeeze, unsqueeze, view_of
+from .record import Outcome, node_class, record
+from .view import expand, reshape, squeeze, unrecorded, unsqueeze, view_of
 
 _NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
 _plans = PlanCache()
@@ -43,7 +44,7 @@ def _check(name: str, *operands: Tensor) -> None:
 
 
 class _GemmPlan:
-    __slots__ = ("out", "run", "spec")
+    __slots__ = ("out", "outcome", "run", "spec")
 
     def __init__(self, a: Layout, b: Layout, out: Layout, accumulate: bool) -> None:
         batch = out.shape[:-2]
@@ -63,21 +64,21 @@ class _GemmPlan:
         threaded = gemm.worth_threads(m, n, k, count)
         self.run = gemm.parallel(name) if threaded else gemm.serial(name)
         self.out = out
+        self.outcome = Outcome((a, b), (out,))
 
 
-def product(a: Tensor, b: Tensor, target: Tensor | None = None) -> Tensor:
-    """``a @ b`` for operands of equal rank >= 2 (batch dimensions broadcast); added to ``target``
-    if there is one. No checks, no history."""
-    key = (a.layout, b.layout, target and target.layout)
+def _plan(x: Layout, y: Layout, target: Layout | None = None) -> _GemmPlan:
+    """The plan of a product of two operands, into (or added to) a given layout."""
+    key = (x, y, target)
     plan = _plans.get(key)
     if plan is None:
-        x, y = a.layout, b.layout
         batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        out = dense_layout((*batch, x.shape[-2], y.shape[-1]), x.dtype)
-        if target is not None:
-            out = target.layout
+        out = target or dense_layout((*batch, x.shape[-2], y.shape[-1]), x.dtype)
         plan = _plans.add(key, _GemmPlan(x, y, out, target is not None))
-    result = fresh(plan.out) if target is None else target
+    return plan
+
+
+def _launch(plan: _GemmPlan, a: Tensor, b: Tensor, result: Tensor) -> Tensor:
     plan.run(
         plan.spec,
         a.storage.buffer,
@@ -90,8 +91,17 @@ def product(a: Tensor, b: Tensor, target: Tensor | None = None) -> Tensor:
     return result
 
 
+def product(a: Tensor, b: Tensor, target: Tensor | None = None) -> Tensor:
+    """``a @ b`` for operands of equal rank >= 2 (batch dimensions broadcast); added to ``target``
+    if there is one. No checks, no history."""
+    if target is None:
+        plan = _plan(a.layout, b.layout)
+        return _launch(plan, a, b, fresh(plan.out))
+    return _launch(_plan(a.layout, b.layout, target.layout), a, b, target)
+
+
 def _t(x: Tensor) -> Tensor:
-    return view_of(x, "transpose", (-2, -1))
+    return (view_of if modes.mode else unrecorded)(x, "transpose", (-2, -1))
 
 
 _MM = node_class(
@@ -101,6 +111,10 @@ _MM = node_class(
         grad={
             "self": lambda grad, mat2: mm(grad, _t(mat2)),
             "mat2": lambda grad, self: mm(_t(self), grad),
+        },
+        jvp={
+            "self": lambda tangent, mat2: mm(tangent, mat2),
+            "mat2": lambda tangent, self: mm(self, tangent),
         },
         fresh=True,
     )
@@ -113,6 +127,10 @@ _BMM = node_class(
             "self": lambda grad, mat2: bmm(grad, _t(mat2)),
             "mat2": lambda grad, self: bmm(_t(self), grad),
         },
+        jvp={
+            "self": lambda tangent, mat2: bmm(tangent, mat2),
+            "mat2": lambda tangent, self: bmm(self, tangent),
+        },
         fresh=True,
     )
 )
@@ -124,6 +142,10 @@ _MV = node_class(
             "self": lambda grad, vec: functions["mul"](unsqueeze(grad, 1), vec),
             "vec": lambda grad, self: mv(_t(self), grad),
         },
+        jvp={
+            "self": lambda tangent, vec: mv(tangent, vec),
+            "vec": lambda tangent, self: mv(self, tangent),
+        },
         fresh=True,
     )
 )
@@ -134,6 +156,10 @@ _DOT = node_class(
         grad={
             "self": lambda grad, tensor: functions["mul"](grad, tensor),
             "tensor": lambda grad, self: functions["mul"](grad, self),
+        },
+        jvp={
+            "self": lambda tangent, tensor: dot(tangent, tensor),
+            "tensor": lambda tangent, self: dot(self, tangent),
         },
         fresh=True,
     )
@@ -147,6 +173,11 @@ _ADDMM = node_class(
             "mat1": lambda grad, mat2, alpha: _scaled(mm(grad, _t(mat2)), alpha),
             "mat2": lambda grad, mat1, alpha: _scaled(mm(_t(mat1), grad), alpha),
         },
+        jvp={
+            "self": lambda tangent, beta, result: expand(_scaled(tangent, beta), result.shape),
+            "mat1": lambda tangent, mat2, alpha: _scaled(mm(tangent, mat2), alpha),
+            "mat2": lambda tangent, mat1, alpha: _scaled(mm(mat1, tangent), alpha),
+        },
     )
 )
 _BADDBMM = node_class(
@@ -157,6 +188,11 @@ _BADDBMM = node_class(
             "self": lambda grad, layout, beta: _scaled(grad, beta).sum_to_size(layout.shape),
             "batch1": lambda grad, batch2, alpha: _scaled(bmm(grad, _t(batch2)), alpha),
             "batch2": lambda grad, batch1, alpha: _scaled(bmm(_t(batch1), grad), alpha),
+        },
+        jvp={
+            "self": lambda tangent, beta, result: expand(_scaled(tangent, beta), result.shape),
+            "batch1": lambda tangent, batch2, alpha: _scaled(bmm(tangent, batch2), alpha),
+            "batch2": lambda tangent, batch1, alpha: _scaled(bmm(batch1, tangent), alpha),
         },
     )
 )
@@ -182,6 +218,20 @@ def mm(self: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
 
     Gradient: ``grad @ mat2.T`` for ``self``, ``self.T @ grad`` for ``mat2``.
     """
+    try:
+        plan = _mm_plans[self.layout, mat2.layout]
+    except (KeyError, AttributeError):
+        plan = _mm_plans.add((self.layout, mat2.layout), _mm_plan(self, mat2))
+    result = _launch(plan, self, mat2, fresh(plan.out))
+    if self.tracked or mat2.tracked or modes.levels:
+        record(_MM, (self, mat2), (result,), {}, plan.outcome)
+    return result if out is None else _out("mm", result, out, (self, mat2))
+
+
+_mm_plans = PlanCache()
+
+
+def _mm_plan(self: Tensor, mat2: Tensor) -> _GemmPlan:
     _check("mm", self, mat2)
     a, b = self.layout, mat2.layout
     if a.ndim != 2:
@@ -193,9 +243,7 @@ def mm(self: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
             f"{b.shape[0]}x{b.shape[1]}) in mm()"
         )
-    result = product(self, mat2)
-    record(_MM, (self, mat2), (result,), {})
-    return _out("mm", result, out, (self, mat2))
+    return _plan(a, b)
 
 
 def bmm(self: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -264,16 +312,14 @@ def _add_product(
             f"The expanded size of the tensor {list(shape)} must match the existing size "
             f"{list(base.layout.shape)} in {name}()"
         )
-    x, y = a.detach(), b.detach()  # type: ignore[attr-defined]
-    if beta == 0:
-        result = _scaled(product(x, y), alpha)
-    elif alpha == 1:
+    if alpha == 1 and beta == 1:
         result = fresh(dense_layout(shape, a.layout.dtype))
-        convert.copy_elements(_scaled(base.detach(), beta), result)  # type: ignore[attr-defined]
-        product(x, y, result)
+        convert.copy_elements(base, result)
+        product(a, b, result)
     else:
-        scaled = _scaled(base.detach(), beta)  # type: ignore[attr-defined]
-        result = functions["add"](scaled, _scaled(product(x, y), alpha))
+        result = _scaled(product(a, b), alpha)
+        if beta != 0:
+            result = functions["add"](_scaled(base.detach(), beta), result)  # type: ignore[attr-defined]
     record(cls, operands, (result,), {"beta": beta, "alpha": alpha})
     return result
 
@@ -331,6 +377,8 @@ def matmul(self: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     Raises:
         RuntimeError: for 0-d operands or inner sizes that differ.
     """
+    if self.layout.ndim == 2 and other.__class__ is Tensor and other.layout.ndim == 2:
+        return mm(self, other, out=out)
     _check("matmul", self, other)
     result = _matmul(self, other)
     return _out("matmul", result, out, (self, other))

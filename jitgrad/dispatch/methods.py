@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes, printing, state
-from ..autograd import api
+from ..autograd import api, hooks
 from ..ops.table import ELEMENTWISE
 from ..tensor import Tensor
 from . import (
@@ -17,6 +17,7 @@ from . import (
     indexing,
     matmul,
     positions,
+    rearrange,
     reduction,
     rows,
     scatter,
@@ -110,6 +111,7 @@ def _attach_rest() -> None:
     )
     Tensor.clip, Tensor.clip_ = arithmetic.clamp, arithmetic.clamp_  # type: ignore[attr-defined]
     Tensor.subtract, Tensor.divide = arithmetic.sub, arithmetic.div  # type: ignore[attr-defined]
+    Tensor.where = arithmetic.where_method  # type: ignore[attr-defined]
     Tensor.__repr__ = _repr  # type: ignore[method-assign]
     attach(
         view,
@@ -131,7 +133,7 @@ def _attach_rest() -> None:
         "sum sum_to_size mean prod max min amax amin argmax argmin var std norm logsumexp softmax "
         "log_softmax cumsum",
     )
-    for module in (index, positions, rows, scatter):
+    for module in (index, positions, rearrange, rows, scatter):
         attach(module, module.METHODS)
     Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
     Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
@@ -142,6 +144,7 @@ def _attach_rest() -> None:
     Tensor.T = property(lambda self: view.permute(self, tuple(reversed(range(self.layout.ndim)))))  # type: ignore[attr-defined]
     Tensor.mT = property(lambda self: view.transpose(self, -2, -1))  # type: ignore[attr-defined]
     Tensor.backward = api.tensor_backward  # type: ignore[attr-defined]
+    attach(hooks, "register_hook register_post_accumulate_grad_hook")
     Tensor._embed = view.embed  # type: ignore[attr-defined]
     Tensor._as_strided_adjoint = view.as_strided_adjoint  # type: ignore[attr-defined]
     Tensor._unfold_adjoint = view.unfold_adjoint  # type: ignore[attr-defined]

@@ -190,7 +190,7 @@ def coordinates(places: Tensor, shape: Shape) -> Tensor:
     Laid out column by column, as PyTorch does.
     """
     count = places.layout.numel
-    result = strided((count, len(shape)), (1, count or 1), int64)
+    result = strided((count, len(shape)), (1, count), int64)
     if not shape:
         return fresh(dense_layout((count, 0), int64))
     steps = contiguous_strides(shape)

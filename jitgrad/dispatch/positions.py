@@ -262,7 +262,7 @@ def _masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Write:
             first = view_of(values, "slice", (0, 0, count, 1))
         move_flat("put", to, Indexed((), (count,), places, 1, ()), first)
 
-    return Write(_MASKED_SCATTER, (self, source, mask), {}, run)
+    return Write(_MASKED_SCATTER, (self, source, mask), {}, run, may_share=True)
 
 
 _masked_scatter_same, masked_scatter_ = writer("masked_scatter")(_masked_scatter)

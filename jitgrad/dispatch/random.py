@@ -7,9 +7,8 @@ requires grad: what was there before has a gradient of zero.
 
 from __future__ import annotations
 
-import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,103 +19,15 @@ from ..dtypes import dtype
 from ..layout import iteration_order
 from ..ops.table import structured
 from ..state import modes
-from ..tensor import CPU, Tensor, device, make
+from ..tensor import Tensor, make
 from . import tangents
 from .convert import to
 from .creation import empty, empty_like, from_numpy
 from .elementwise import check_memory, functions
+from .generator import (
+    stream,
+)
 from .record import StructuredNode, node_class, record, record_history, wants_grad
-
-
-# Generators ---------------------------------------------------------------------------------------
-class Generator(rng.Generator):
-    """A stream of random numbers of its own, equal to PyTorch's from the same seed.
-
-    >>> import jitgrad as jg
-    >>> g = jg.Generator().manual_seed(0)
-    >>> bool((jg.rand(2, generator=g) == jg.rand(2, generator=jg.Generator().manual_seed(0))).all())
-    True
-    """
-
-    __slots__ = ()
-
-    def __init__(self, device: Any = "cpu") -> None:
-        _device(device)
-        super().__init__()
-
-    @property
-    def device(self) -> device:
-        """Where its numbers are made."""
-        return CPU
-
-    def get_state(self) -> Tensor:  # type: ignore[override]
-        """The whole state as a uint8 tensor, interchangeable with PyTorch's."""
-        return from_numpy(super().get_state())
-
-    def set_state(self, new_state: Any) -> Generator:  # type: ignore[override]
-        """Continue from a state; TypeError unless it is a uint8 tensor, RuntimeError if broken."""
-        if not isinstance(new_state, Tensor) or new_state.layout.dtype is not dtypes.uint8:
-            raise TypeError("RNG state must be a torch.ByteTensor")
-        super().set_state(new_state.numpy())
-        return self
-
-    def __reduce__(self) -> Any:
-        return _restored, (self.get_state(),)
-
-
-_device = device  # the class, inside a class that has a property of that name
-
-
-def _restored(state: Tensor) -> Generator:
-    return Generator().set_state(state)
-
-
-default_generator = Generator()
-
-
-def manual_seed(seed: Any) -> Generator:
-    """Restart the default stream from ``int(seed)``; returns the generator."""
-    return default_generator.manual_seed(int(seed))  # type: ignore[return-value]
-
-
-def seed() -> int:
-    """Restart the default stream from a seed of the system's making, and return that seed."""
-    return default_generator.seed()
-
-
-def initial_seed() -> int:
-    """The seed that the default stream was last restarted from."""
-    return default_generator.initial_seed()
-
-
-def get_rng_state() -> Tensor:
-    """The state of the default stream, as a uint8 tensor."""
-    return default_generator.get_state()
-
-
-def set_rng_state(new_state: Tensor) -> None:
-    """Continue the default stream from a state that :func:`get_rng_state` gave."""
-    default_generator.set_state(new_state)
-
-
-@contextlib.contextmanager
-def fork_rng(devices: Any = None, enabled: bool = True, **ignored: Any) -> Iterator[None]:
-    """What is drawn inside does not change what is drawn afterwards."""
-    state = get_rng_state() if enabled else None
-    try:
-        yield
-    finally:
-        if state is not None:
-            set_rng_state(state)
-
-
-def _stream(name: str, generator: Any) -> rng.Generator:
-    if generator is None:
-        return default_generator
-    if not isinstance(generator, rng.Generator):
-        raise errors.argument(name, "generator", "Generator", generator)
-    return generator
-
 
 # Filling memory -----------------------------------------------------------------------------------
 Draw = Callable[[int, np.dtype, "np.ndarray | None"], np.ndarray]
@@ -193,7 +104,7 @@ def _text(value: float) -> str:
 # The distributions --------------------------------------------------------------------------------
 def _uniform(self: Tensor, low: float, high: float, generator: Any) -> Draw:
     _need_floats(self, "check_uniform_bounds")
-    gen, limit = _stream("uniform_", generator), np.finfo(self.layout.dtype.np).max
+    gen, limit = stream("uniform_", generator), np.finfo(self.layout.dtype.np).max
     kind = self.layout.dtype.tensor_type.removesuffix("Tensor")
     for name, bound in (("from", low), ("to", high)):
         if not -limit <= bound <= limit:
@@ -215,7 +126,7 @@ def _normal(self: Tensor, mean: float, std: float, generator: Any) -> Draw:
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {_text(std)}")
     _need_floats(self, "normal_kernel_cpu")
-    gen, contiguous = _stream("normal_", generator), self.layout.contiguous
+    gen, contiguous = stream("normal_", generator), self.layout.contiguous
     return lambda n, d, out: rng.normal(gen, n, mean, std, d, out, contiguous)
 
 
@@ -246,7 +157,7 @@ def _check_integers(low: int, last: int, d: dtype) -> None:
 
 
 def _random(self: Tensor, low: int | None, high: int | None, generator: Any) -> Draw:
-    gen, d = _stream("random_", generator), self.layout.dtype
+    gen, d = stream("random_", generator), self.layout.dtype
     if low is None:
         return lambda n, d, out: rng.random(gen, n, d, out)
     if high is None:
@@ -305,7 +216,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Any = None) -> Te
         )
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={_text(lambd)}")
-    gen = _stream("exponential_", generator)
+    gen = stream("exponential_", generator)
     return _fill(
         self, _NODES["exponential_"], lambda n, d, out: rng.exponential(gen, n, lambd, d, out)
     )
@@ -316,7 +227,7 @@ def cauchy_(self: Tensor, median: float = 0, sigma: float = 1, *, generator: Any
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={_text(sigma)}")
     _need_floats(self, "cauchy_cpu")
-    gen = _stream("cauchy_", generator)
+    gen = stream("cauchy_", generator)
     return _fill(
         self, _NODES["cauchy_"], lambda n, d, out: rng.cauchy(gen, n, median, sigma, d, out)
     )
@@ -327,7 +238,7 @@ def log_normal_(self: Tensor, mean: float = 1, std: float = 2, *, generator: Any
     if not std > 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={_text(std)}")
     _need_floats(self, "log_normal_cpu")
-    gen = _stream("log_normal_", generator)
+    gen = stream("log_normal_", generator)
     return _fill(
         self, _NODES["log_normal_"], lambda n, d, out: rng.log_normal(gen, n, mean, std, d, out)
     )
@@ -337,12 +248,12 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill with the number of trials, each of probability ``p``, up to the first success."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={_text(p)}")
-    gen = _stream("geometric_", generator)
+    gen = stream("geometric_", generator)
     return _fill(self, _NODES["geometric_"], lambda n, d, out: rng.geometric(gen, n, p, d, out))
 
 
 def _bernoulli(self: Tensor, p: Any, generator: Any) -> Draw:
-    gen = _stream("bernoulli_", generator)
+    gen = stream("bernoulli_", generator)
     if not isinstance(p, Tensor):
         if not 0 <= p <= 1:
             raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={_text(p)}")
@@ -415,12 +326,14 @@ def randint(*args: Any, low: Any = 0, high: Any = None, size: Any = None, genera
     return _poured(result, _random(result, low, high, generator), options)
 
 
-def randperm(n: int, *, generator: Any = None, dtype: dtype | None = None, **options: Any) -> Tensor:
+def randperm(
+    n: int, *, generator: Any = None, dtype: dtype | None = None, **options: Any
+) -> Tensor:
     """The integers 0 .. n-1 in random order."""
     n = _integer("randperm", "n", n)
     if n < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
-    gen, d = _stream("randperm", generator), dtype or dtypes.int64
+    gen, d = stream("randperm", generator), dtype or dtypes.int64
     if d is dtypes.bool_:
         raise NotImplementedError("\"randperm\" not implemented for 'Bool'")
     highest = 2 ** _DIGITS[d.name] if d.is_floating_point else int(np.iinfo(d.np).max)
@@ -542,7 +455,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *,
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if bool((weights.sum(axis=1) <= 0).any()):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    drawn = rng.multinomial(_stream("multinomial", generator), weights, num_samples, replacement)
+    drawn = rng.multinomial(stream("multinomial", generator), weights, num_samples, replacement)
     result = from_numpy(np.ascontiguousarray(drawn[0] if of.ndim == 1 else drawn))
     if out is None:
         return result

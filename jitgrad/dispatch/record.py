@@ -8,7 +8,8 @@ from typing import Any
 from .. import errors
 from ..autograd.node import Edge, Grads, OperationNode
 from ..autograd.saved import recorded, save_result, unpack, wants_grad
-from ..autograd.views import gradient_edge
+from ..autograd.views import gradient_edge, requires_grad
+from ..layout import Layout
 from ..ops.table import Structured
 from ..state import GRAD, modes, next_sequence_number
 from ..tensor import Tensor
@@ -22,10 +23,15 @@ class Outcome:
 
     __slots__ = ("inputs", "out", "outs")
 
-    def __init__(self, inputs: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
-        self.inputs = tuple(x.layout for x in inputs)
-        self.outs = tuple(o.layout for o in outs)
-        self.out = self.outs[0]
+    def __init__(self, inputs: tuple[Layout, ...], outs: tuple[Layout, ...]) -> None:
+        self.inputs = inputs
+        self.outs = outs
+        self.out = outs[0]
+
+    @classmethod
+    def of(cls, inputs: Sequence[Tensor], outs: Sequence[Tensor]) -> Outcome:
+        """The outcome of an operation on these tensors."""
+        return cls(tuple(x.layout for x in inputs), tuple(o.layout for o in outs))
 
 
 class StructuredNode(OperationNode):
@@ -34,20 +40,21 @@ class StructuredNode(OperationNode):
     __slots__ = ("attributes", "names")
 
     row: Structured
+    kept: dict[tuple[int, int], Kept]  # what is saved, by which inputs want gradients
     attributes: Mapping[str, Any]
     names: tuple[str, ...]  # of the saved tensors
 
     def shape_of(self, nr: int) -> Any:
         return self.plan.outs[nr]
 
-    def saved_slot(self, name: str) -> int | None:
-        if name in self.names:
-            return self.names.index(name)
-        if name in (*self.row.inputs, "result") and any(
-            name in parameters for parameters in self.row.parameters.values()
-        ):
-            return None
-        raise KeyError(name)
+    @property
+    def saved_names(self) -> Mapping[str, int | None]:
+        used = {name for parameters in self.row.parameters.values() for name in parameters}
+        return {
+            name: self.names.index(name) if name in self.names else None
+            for name in (*self.row.inputs, "result")
+            if name in used
+        }
 
     @property
     def saved_attributes(self) -> Mapping[str, Any]:
@@ -69,7 +76,7 @@ class StructuredNode(OperationNode):
             if edge is None or name not in row.grad:
                 grads.append(None)
                 continue
-            values["index"] = index
+            values["position"] = index
             values["layout"] = self.plan.inputs[index]
             arguments = {p: values[p] for p in row.parameters[name]}
             grads.append(row.grad[name](**arguments))
@@ -84,6 +91,7 @@ def node_class(row: Structured) -> type[StructuredNode]:
         {
             "__slots__": (),
             "row": row,
+            "kept": {},
             "outputs": row.outputs,
             "fresh": (row.fresh,) * 64 if row.fresh else (),
         },
@@ -95,15 +103,24 @@ def record(
     inputs: Sequence[Tensor],
     outs: Sequence[Tensor],
     attributes: Mapping[str, Any],
+    outcome: Outcome | None = None,
 ) -> None:
     """Make a node of ``cls`` the history of ``outs``, if any input requires grad.
 
-    Only what the needed formulas name is saved.
+    Only what the needed formulas name is saved. ``outcome`` spares the caller that keeps plans the
+    making of one.
     """
-    if wants_grad(inputs):
-        record_history(cls, inputs, outs, attributes)
-    if modes.levels:
-        tangents.structured(cls.row, inputs, outs, attributes)
+    mode = modes.mode
+    if mode == GRAD:
+        for t in inputs:
+            if t.tracked and (t.view_meta is None or requires_grad(t)):
+                record_history(cls, inputs, outs, attributes, outcome)
+                return
+    elif mode:
+        if wants_grad(inputs):
+            record_history(cls, inputs, outs, attributes, outcome)
+        if modes.levels:
+            tangents.structured(cls.row, inputs, outs, attributes)
 
 
 def record_history(
@@ -111,36 +128,53 @@ def record_history(
     inputs: Sequence[Tensor],
     outs: Sequence[Tensor],
     attributes: Mapping[str, Any],
+    outcome: Outcome | None = None,
 ) -> None:
     """:func:`record` once it is known to be wanted; leaves tangents to the caller (a writer)."""
-    row = cls.row
-    edges: tuple[Edge | None, ...] = tuple(gradient_edge(t) for t in inputs)
-    needed: set[str] = set()
-    for index, edge in enumerate(edges):
-        name = row.inputs[min(index, len(row.inputs) - 1)]
-        if edge is not None and name in row.parameters:
-            needed.update(row.parameters[name])
+    edges: list[Edge | None] = []
+    mask = 0
+    for t in inputs:
+        edge = t.edge or gradient_edge(t)
+        if edge is not None:
+            mask |= 1 << len(edges)
+        edges.append(edge)
+    key = (mask, len(edges))
+    kept = cls.kept.get(key) or cls.kept.setdefault(key, _what_is_saved(cls.row, *key))
+    positions, of_result, names = kept
+    saved: list[Any] = []
+    for position in positions:
+        tensor = inputs[position]
+        saved += (tensor, tensor.counter.version)
+    if of_result:
+        result = save_result(outs[0])
+        saved += (result, result.counter.version)
     node = _new(cls)
     node.seq = next_sequence_number()
-    node.next_edges = edges
+    node.next_edges = tuple(edges)
     node.hooks = None
-    node.where = errors.caller()
-    node.plan = Outcome(inputs, outs)
+    node.where = errors.caller(3)
+    node.plan = outcome or Outcome.of(inputs, outs)
     node.attributes = attributes
-    names, saved = [], []
-    for name, tensor in zip(row.inputs, inputs, strict=False):
-        if name in needed:
-            names.append(name)
-            saved += (tensor, tensor.counter.version)
-    if "result" in needed:
-        names.append("result")
-        kept = save_result(outs[0])
-        saved += (kept, kept.counter.version)
-    node.names = tuple(names)
+    node.names = names
     node.saved = tuple(saved)
     if modes.mode != GRAD:
         recorded(node)
-    for nr, out in enumerate(outs):
-        if nr < row.outputs:
-            out.edge = (node, nr)
-            out.tracked = True
+    for nr, out in enumerate(outs[: cls.outputs]):
+        out.edge = (node, nr)
+        out.tracked = True
+
+
+Kept = tuple[tuple[int, ...], bool, tuple[str, ...]]
+
+
+def _what_is_saved(row: Structured, mask: int, count: int) -> Kept:
+    """Which inputs, and whether the result, the formulas of the inputs in ``mask`` name."""
+    needed: set[str] = set()
+    for index in range(count):
+        if not mask >> index & 1:
+            continue
+        name = row.inputs[min(index, len(row.inputs) - 1)]
+        needed.update(row.parameters.get(name, ()))
+    positions = tuple(i for i, name in enumerate(row.inputs[:count]) if name in needed)
+    names = tuple(row.inputs[i] for i in positions)
+    return positions, "result" in needed, (*names, "result") if "result" in needed else names

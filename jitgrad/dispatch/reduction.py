@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .. import dtypes, errors, state
@@ -23,8 +23,8 @@ from . import convert
 from .elementwise import functions, prepare_out
 from .make import fresh
 from .plans import PlanCache
-from .record import StructuredNode, node_class, record
-from .view import expand, reshape, view_of
+from .record import Outcome, StructuredNode, node_class, record
+from .view import expand, reshape, unrecorded, view_of
 
 _f = functions
 _plans = PlanCache()
@@ -68,9 +68,10 @@ def reduced(
 
 def _restored(grad: Tensor, of: Layout, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """A reduced tensor seen again in the shape before the reduction."""
-    if not keepdim:
-        grad = reshape(grad, _shape(of, dims, True))
-    return expand(grad, of.shape)
+    look = view_of if modes.mode else unrecorded
+    if not keepdim and of.ndim:
+        grad = look(grad, "view", (_shape(of, dims, True),)) if grad.layout.contiguous else reshape(grad, _shape(of, dims, True))
+    return look(grad, "expand", (of.shape,))
 
 
 class _Call(NamedTuple):
@@ -104,20 +105,28 @@ def _pair(name: str, dim: Any, plain: type, dimmed: type) -> type[StructuredNode
     return plain if dim is None else dimmed
 
 
-def _numbered(name: str, grad: Any) -> tuple[type[StructuredNode], type[StructuredNode]]:
+def _numbered(
+    name: str, grad: Any, jvp: Any = None
+) -> tuple[type[StructuredNode], type[StructuredNode]]:
     base = "".join(part.capitalize() for part in name.split("_"))
-    first = structured(f"{name}_all", "self", grad={"self": grad}, node=f"{base}Backward0")
-    second = structured(f"{name}_dims", "self", grad={"self": grad}, node=f"{base}Backward1")
+    formulas: dict[str, Any] = {"grad": {"self": grad}, "jvp": {"self": jvp} if jvp else {}}
+    first = structured(f"{name}_all", "self", node=f"{base}Backward0", **formulas)
+    second = structured(f"{name}_dims", "self", node=f"{base}Backward1", **formulas)
     return node_class(first), node_class(second)
 
 
 # Sums ---------------------------------------------------------------------------------------------
-_SUM = _numbered("sum", lambda grad, layout, call: _cast_to(call.restore(grad, layout), layout))
+_SUM = _numbered(
+    "sum",
+    lambda grad, layout, call: _cast_to(call.restore(grad, layout), layout),
+    lambda tangent, call: sum(tangent, call.dims, call.keepdim),
+)
 _MEAN = _numbered(
     "mean",
     lambda grad, layout, call: _cast_to(
         _f["div"](call.restore(grad, layout), _count(layout, call.dims)), layout
     ),
+    lambda tangent, call: mean(tangent, call.dims, call.keepdim),
 )
 
 
@@ -127,6 +136,65 @@ def _cast_to(x: Tensor, of: Layout) -> Tensor:
 
 def _count(of: Layout, dims: Sequence[int]) -> int:
     return math.prod(of.shape[d] for d in dims)
+
+
+class _Sum:
+    """A sum-like reduction; its plans are kept by the arguments as the caller gave them."""
+
+    def __init__(
+        self,
+        kind: str,
+        classes: tuple[type[StructuredNode], type[StructuredNode]],
+        result_dtype: Callable[[dtypes.dtype], dtypes.dtype],
+    ) -> None:
+        self.kind = kind
+        self.classes = classes
+        self.result_dtype = result_dtype
+        self.plans = PlanCache()
+
+    def _plan(self, x: Tensor, dim: Any, keepdim: bool, dtype: dtypes.dtype | None) -> Any:
+        dims = _dims(x, dim, self.kind)
+        of = x.layout
+        d = dtype or self.result_dtype(of.dtype)
+        program = kernels.plan(self.kind, [of], dims, [dense_layout(_shape(of, dims, True), d)])
+        out = dense_layout(_shape(of, dims, keepdim), d)
+        cls = self.classes[0] if dim is None else self.classes[1]
+        return program.run, out, cls, {"call": _Call(dims, keepdim)}, Outcome((of,), (out,))
+
+    def __call__(
+        self, x: Tensor, dim: Any, keepdim: bool, dtype: dtypes.dtype | None, out: Tensor | None
+    ) -> Tensor:
+        if dim.__class__ is list:
+            dim = tuple(dim)
+        try:
+            plan = self.plans[x.layout, dim, keepdim, dtype]
+        except (KeyError, AttributeError):
+            plan = self._plan(x, dim, keepdim, dtype)
+            self.plans.add((x.layout, dim, keepdim, dtype), plan)
+        run, of, cls, attributes, outcome = plan
+        result = fresh(of)
+        run(x.storage.buffer, x.offset, result.storage.buffer, 0)
+        if x.tracked or modes.levels:
+            record(cls, (x,), (result,), attributes, outcome)
+        return result if out is None else _finish(self.kind, result, out, x)
+
+
+def _accumulated(d: dtypes.dtype) -> dtypes.dtype:
+    """The dtype of a sum: integers and bools add up in int64."""
+    return d if d.category >= dtypes.FLOATING else dtypes.int64
+
+
+def _averaged(d: dtypes.dtype) -> dtypes.dtype:
+    if d.category < dtypes.FLOATING:
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or "
+            f"complex dtype. Got: {d.tensor_type.removesuffix('Tensor')}"
+        )
+    return d
+
+
+_sum = _Sum("sum", _SUM, _accumulated)
+_mean = _Sum("mean", _MEAN, _averaged)
 
 
 def sum(
@@ -147,14 +215,7 @@ def sum(
 
     Gradient: ``grad``, expanded to the shape of ``self``.
     """
-    dims = _dims(self, dim, "sum")
-    of = self.layout.dtype
-    d = dtype or (of if of.category >= dtypes.FLOATING else dtypes.int64)
-    (result,) = reduced("sum", (self,), dims, (d,), keepdim)
-    if self.tracked or modes.levels:
-        cls = _SUM[0] if dim is None else _SUM[1]
-        record(cls, (self,), (result,), {"call": _Call(dims, keepdim)})
-    return _finish("sum", result, out, self)
+    return _sum(self, dim, keepdim, dtype, out)
 
 
 def mean(
@@ -172,17 +233,9 @@ def mean(
 
     Gradient: ``grad / n``, expanded to the shape of ``self``.
     """
-    dims = _dims(self, dim, "mean")
-    d = dtype or self.layout.dtype
-    if d.category < dtypes.FLOATING:
-        what = "Input dtype must be either a floating point or complex dtype"
-        raise RuntimeError(
-            f"mean(): could not infer output dtype. {what}. Got: {d.tensor_type.removesuffix('Tensor')}"
-        )
-    (result,) = reduced("mean", (self,), dims, (d,), keepdim)
-    cls = _MEAN[0] if dim is None else _MEAN[1]
-    record(cls, (self,), (result,), {"call": _Call(dims, keepdim)})
-    return _finish("mean", result, out, self)
+    if dtype is not None:
+        _averaged(dtype)
+    return _mean(self, dim, keepdim, dtype, out)
 
 
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
@@ -622,6 +675,13 @@ _LOGSUMEXP = node_class(
                 _f["exp"](_f["sub"](self, call.restore(result, layout))),
             )
         },
+        jvp={
+            "self": lambda tangent, self, result, layout, call: sum(
+                _f["mul"](tangent, _f["exp"](_f["sub"](self, call.restore(result, layout)))),
+                call.dims,
+                call.keepdim,
+            )
+        },
     )
 )
 
@@ -655,8 +715,29 @@ def _log_softmax_grad(grad: Tensor, result: Tensor, dim: int, layout: Layout) ->
     return _cast_to(inner, layout)
 
 
-_SOFTMAX = node_class(structured("softmax", "self", grad={"self": _softmax_grad}))
-_LOG_SOFTMAX = node_class(structured("log_softmax", "self", grad={"self": _log_softmax_grad}))
+# The Jacobian of softmax is symmetric; that of log_softmax is the transpose of its gradient's.
+_SOFTMAX = node_class(
+    structured(
+        "softmax",
+        "self",
+        grad={"self": _softmax_grad},
+        jvp={
+            "self": lambda tangent, result, dim, layout: _softmax_grad(tangent, result, dim, layout)
+        },
+    )
+)
+_LOG_SOFTMAX = node_class(
+    structured(
+        "log_softmax",
+        "self",
+        grad={"self": _log_softmax_grad},
+        jvp={
+            "self": lambda tangent, result, dim: _f["sub"](
+                tangent, sum(_f["mul"](_f["exp"](result), tangent), dim, keepdim=True)
+            )
+        },
+    )
+)
 
 
 def _along(kind: str, inputs: Sequence[Tensor], dim: int, d: dtypes.dtype | None = None) -> Tensor:
@@ -719,6 +800,7 @@ _CUMSUM = node_class(
                 cumsum(grad.flip(dim), dim).flip(dim), layout  # type: ignore[attr-defined]
             )
         },
+        jvp={"self": lambda tangent, dim: cumsum(tangent, dim)},
     )
 )
 

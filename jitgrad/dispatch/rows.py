@@ -294,7 +294,7 @@ def _index_fill(self: Tensor, dim: int, index: Tensor, value: Any) -> Write:
     if not isinstance(value, Tensor):
         values = number_of(python_number(value), of.dtype)
         run = _rows("put", dim, places, values)
-        return Write(_INDEX_FILL, (self, index), {"dim": dim}, run, "index_fill_")
+        return Write(_INDEX_FILL, (self, index), {"dim": dim}, run, "index_fill_", may_share=True)
     if value.layout.ndim:
         raise RuntimeError(
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
@@ -302,7 +302,9 @@ def _index_fill(self: Tensor, dim: int, index: Tensor, value: Any) -> Write:
         )
     values = copied(value, dense_layout((), of.dtype))
     run = _rows("put", dim, places, values)
-    return Write(_INDEX_FILL_TENSOR, (self, value, index), {"dim": dim}, run, "index_fill_")
+    return Write(
+        _INDEX_FILL_TENSOR, (self, value, index), {"dim": dim}, run, "index_fill_", may_share=True
+    )
 
 
 index_fill, index_fill_ = writer("index_fill", preserve=True)(_index_fill)

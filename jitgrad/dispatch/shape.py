@@ -20,8 +20,8 @@ _CAT = node_class(
         "cat",
         "tensors",
         grad={
-            "tensors": lambda grad, index, layout, dim, starts: convert.to(
-                narrow(grad, dim, starts[index], layout.shape[dim]), layout.dtype
+            "tensors": lambda grad, position, layout, dim, starts: convert.to(
+                narrow(grad, dim, starts[position], layout.shape[dim]), layout.dtype
             )
         },
     )

@@ -132,7 +132,7 @@ class Call:
         self.values["result"] = outs[0]
 
     def _arguments(self, names: Sequence[str], index: int, **more: Any) -> dict[str, Any]:
-        values = {**self.values, "index": index, "layout": self.inputs[index].layout, **more}
+        values = {**self.values, "position": index, "layout": self.inputs[index].layout, **more}
         return {name: values[name] for name in names}
 
     def _name(self, index: int) -> str:

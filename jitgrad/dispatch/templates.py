@@ -57,7 +57,8 @@ RECORD = '''
                 node.hooks = None
                 frame = getframe(1)
                 node.where = (frame.f_code, frame.f_lasti)
-                node.saved = cls.save({arguments}, result)
+                save = cls.save
+                node.saved = save({arguments}, result) if save is not None else ()
                 result.edge = (node, 0)
                 result.tracked = True
 '''
@@ -120,8 +121,14 @@ def forward_source(
         record = RECORD.format(
             arguments=", ".join(inputs),
             tracked=_each(inputs, "{x}.tracked", " or "),
-            edges=_each(inputs, " " * 12 + "e{i} = {x}.edge or gradient_edge({x})", "\n"),
-            mask=" + ".join(f"{1 << i} * (e{i} is not None)" for i in range(len(inputs))),
+            edges=_each(
+                inputs,
+                " " * 12 + "e{i} = ({x}.edge or gradient_edge({x})) if {x}.tracked else None",
+                "\n",
+            ),
+            mask=" + ".join(
+                f"({1 << i} if e{i} is not None else 0)" for i in range(len(inputs))
+            ),
             next_edges=_each(inputs, "e{i}"),
         )
     return FORWARD.format(

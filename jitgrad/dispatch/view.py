@@ -20,7 +20,7 @@ from ..layout import (
 )
 from ..layout import span as span_of
 from ..ops.table import structured
-from ..ops.views import VIEWS, attributes
+from ..ops.views import VIEWS, View, attributes
 from ..state import GRAD, modes, next_sequence_number
 from ..storage import INFERENCE_COUNTER
 from ..tensor import Tensor, make, shape_argument
@@ -30,21 +30,42 @@ from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record
 
 _new = object.__new__
-_classes = {name: node_class(view.row) for name, view in VIEWS.items()}
-_plans: dict[str, PlanCache] = {name: PlanCache() for name in VIEWS}
 
 
-def _node(cls: type[StructuredNode], source: Tensor, result: Tensor, named: Any) -> Edge | None:
+class _Kind:
+    """What the views of one kind share: their row, its node class, their plans."""
+
+    __slots__ = ("cls", "plans", "row")
+
+    def __init__(self, row: View) -> None:
+        self.row = row
+        self.cls = node_class(row.row)
+        self.plans = PlanCache()
+
+    def plan(self, of: Layout, arguments: tuple[Any, ...]) -> tuple[Layout, int, Any, Outcome]:
+        """The view's layout, its offset in bytes, its named arguments, what a node remembers."""
+        shape, strides, offset = self.row.geometry(of, *arguments)
+        result = layout(shape, strides, of.dtype)
+        named = attributes(self.row, arguments)
+        outcome = Outcome((of,), (result,))
+        plan = (result, offset * of.dtype.itemsize, named, outcome)
+        return self.plans.add((of, arguments), plan)
+
+
+_kinds = {name: _Kind(row) for name, row in VIEWS.items()}
+
+
+def _node(cls: type[StructuredNode], source: Tensor, outcome: Outcome, named: Any) -> Edge | None:
     """The edge of a new view, None if its source does not require grad."""
-    edge = gradient_edge(source)
+    edge = source.edge or gradient_edge(source)
     if edge is None and not requires_grad(source):
         return None
     node = _new(cls)
     node.seq = next_sequence_number()
     node.next_edges = (edge,)
     node.hooks = None
-    node.where = errors.caller()
-    node.plan = Outcome((source,), (result,))
+    node.where = errors.caller(3)
+    node.plan = outcome
     node.attributes = named
     node.names = node.saved = ()
     if modes.mode != GRAD:
@@ -54,39 +75,49 @@ def _node(cls: type[StructuredNode], source: Tensor, result: Tensor, named: Any)
 
 def view_of(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
     """The view ``kind`` of a tensor, recorded if the tensor requires grad."""
-    plans = _plans[kind]
-    key = (source.layout, arguments)
-    plan = plans.get(key)
-    if plan is None:
-        row = VIEWS[kind]
-        shape, strides, offset = row.geometry(source.layout, *arguments)
-        d = source.layout.dtype
-        named = attributes(row, arguments)
-        plan = plans.add(key, (layout(shape, strides, d), offset * d.itemsize, named))
-    geometry, offset, named = plan
-    result = make(source.storage, source.offset + offset, geometry)
-    _become_view(result, source, _classes[kind], named)
+    known = _kinds[kind]
+    plan = known.plans.get((source.layout, arguments)) or known.plan(source.layout, arguments)
+    result = _new(Tensor)
+    result.storage = source.storage
+    result.offset = source.offset + plan[1]
+    result.layout = plan[0]
+    result.counter = counter = source.counter
+    result.edge = result.meta = result.view_meta = None
+    result.tracked = False
+    if counter is INFERENCE_COUNTER:
+        return result  # no view, but an inference tensor of its own
+    result.tracked = True
+    mode = modes.mode
+    edge = _node(known.cls, source, plan[3], plan[2]) if mode & GRAD and source.tracked else None
+    parent = source.view_meta
+    creation = _DEFAULT if mode == GRAD else creation_now()
+    view = _new(ViewMeta)
+    if parent is None:
+        view.base = source
+    else:
+        view.base = parent.base
+        if creation is _DEFAULT or parent.creation is Creation.INFERENCE:
+            creation = parent.creation
+    view.edge = edge
+    view.version = counter.version
+    view.creation = creation
+    view.requires_grad = False
+    result.view_meta = view
     if modes.levels:
         tangents.view(result, source, lambda tangent: view_of(tangent, kind, arguments))
     return result
 
 
-def _become_view(
-    result: Tensor, source: Tensor, cls: type[StructuredNode], named: Any
-) -> None:
+_DEFAULT = Creation.DEFAULT
+
+
+def unrecorded(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
+    """The memory of a view as a tensor of its own: for formulas, which nobody else sees."""
+    known = _kinds[kind]
+    plan = known.plans.get((source.layout, arguments)) or known.plan(source.layout, arguments)
+    result = make(source.storage, source.offset + plan[1], plan[0])
     result.counter = source.counter
-    if result.counter is INFERENCE_COUNTER:
-        return  # no view, but an inference tensor of its own
-    result.tracked = True
-    edge = _node(cls, source, result, named) if modes.mode & GRAD and source.tracked else None
-    creation = creation_now()
-    parent = source.view_meta
-    if parent is not None and (
-        creation is Creation.DEFAULT or parent.creation is Creation.INFERENCE
-    ):
-        creation = parent.creation
-    base = source if parent is None else parent.base
-    result.view_meta = ViewMeta(base, edge, source.counter.version, creation)
+    return result
 
 
 # Views with PyTorch's signatures ------------------------------------------------------------------
@@ -120,6 +151,7 @@ _UNSAFE_VIEW = node_class(
         "unsafe_view",
         "self",
         grad={"self": lambda grad, layout: grad.reshape(layout.shape)},
+        jvp={"self": lambda tangent, result: reshape(tangent, result.shape)},
         node="UnsafeViewBackward0",
     )
 )
@@ -374,9 +406,8 @@ def _several(
         cls = _multi.get(key)
         if cls is None:
             cls = _multi[key] = _multi_node(*key)
-        edge = _node(cls, self, results[0], {"places": tuple(places)})
-        if edge is not None:
-            edge[0].plan = Outcome((self,), results)  # type: ignore[attr-defined]
+        outcome = Outcome.of((self,), results)
+        edge = _node(cls, self, outcome, {"places": tuple(places)})
     creation = creation_now()
     if creation is Creation.DEFAULT:
         creation = Creation.MULTI_OUTPUT

@@ -23,7 +23,7 @@ from ..ops.table import Structured
 from ..state import modes
 from ..tensor import Tensor, make
 from . import tangents
-from .convert import copied
+from .convert import copied, copy_elements
 from .elementwise import check_memory, check_writable
 from .make import like_layout
 from .record import StructuredNode, record, record_history, wants_grad
@@ -62,6 +62,7 @@ class Write(NamedTuple):
         attributes: the other values its formulas ask for.
         run: writes to a tensor like the first input, or raises before anything is written.
         expanded: the name of an operator that only warns of an expanded target.
+        may_share: whether operands may share memory with the target.
     """
 
     cls: type[StructuredNode]
@@ -69,6 +70,7 @@ class Write(NamedTuple):
     attributes: Mapping[str, Any]
     run: Callable[[Tensor], None]
     expanded: str = ""
+    may_share: bool = False
 
 
 def to_copy(self: Tensor, write: Write, of: Layout) -> Tensor:
@@ -83,7 +85,7 @@ def in_place(self: Tensor, write: Write) -> Tensor:
     """``self`` written where it is, with PyTorch's checks, and the write made its history."""
     recorded = wants_grad(write.inputs)
     check_inplace(self, recorded)
-    _check_memory(self, write)
+    shares = _check_memory(self, write)
     history = None
     if recorded:
         # The node is made on a stand-in: `self` takes it as its history only once written.
@@ -92,7 +94,12 @@ def in_place(self: Tensor, write: Write) -> Tensor:
         history = stand_in.edge
         _drop_index_edges(write.cls, stand_in)
     old = tangents.before(self, write.inputs) if modes.levels else None
-    write.run(self)
+    if shares:
+        copy = copied(self, like_layout(self.layout))
+        write.run(copy)
+        copy_elements(copy, self)
+    else:
+        write.run(self)
     self.counter.version += 1
     self.counter.writer = errors.caller()
     if history is not None:
@@ -106,8 +113,13 @@ def in_place(self: Tensor, write: Write) -> Tensor:
     return self
 
 
-def _check_memory(self: Tensor, write: Write) -> None:
-    """Raise where the write is ill-defined: memory written twice, read-only, or read as well."""
+def _check_memory(self: Tensor, write: Write) -> bool:
+    """Whether an operand shares memory with the target, so that the write must go by a copy.
+
+    Raises:
+        RuntimeError: for expanded or read-only targets, and operands that are the target or
+            overlap it where both are dense (PyTorch computes others, whatever comes of it).
+    """
     of = self.layout
     if write.expanded and has_internal_overlap(of.shape, of.strides):
         check_writable(self)
@@ -120,14 +132,19 @@ def _check_memory(self: Tensor, write: Write) -> None:
         )
     else:
         check_memory(self, ())
+    shares = False
     for t in write.inputs[1:]:
-        # Even the same place for place: an element may be read after another one was written there.
         if t.storage is self.storage and may_overlap(t.layout, t.offset, of, self.offset):
-            raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor"
-                " refer to a single memory location. Please clone() the tensor before performing "
-                "the operation."
-            )
+            same = t.layout.strides == of.strides and t.layout.shape == of.shape
+            ill = (t.layout.dense and of.dense) or (same and t.offset == self.offset)
+            if ill and not write.may_share:
+                raise RuntimeError(
+                    "unsupported operation: some elements of the input tensor and the written-to "
+                    "tensor refer to a single memory location. Please clone() the tensor before "
+                    "performing the operation."
+                )
+            shares = True
+    return shares
 
 
 def writer(name: str, preserve: bool = False) -> Callable[..., tuple[Any, Any]]:

@@ -128,7 +128,7 @@ def _caller(arity: int) -> Any:
     return call_kernel
 
 
-MAX_ARITY = 8
+MAX_ARITY = 12
 call_kernel = {arity: _caller(arity) for arity in range(1, MAX_ARITY + 1)}
 for _arity, _call in call_kernel.items():
     globals()[f"call_kernel_{_arity}"] = _call

@@ -115,10 +115,16 @@ def serial(operands: int) -> Driver:
 
 @functools.cache
 def parallel(operands: int) -> Driver:
-    """The parallel driver, safe in threads and forked children; same arguments."""
+    """The parallel driver, safe in threads and forked children; same arguments.
+
+    It is loaded, and the threading layer started, by the first launch on several threads.
+    """
     arguments = (BUFFER, *(BUFFER, cache.POINTER_SIZED) * operands)
-    compiled = cache.function(_source(operands), "parallel", arguments, parallel=True)
-    return threads.guarded(compiled, serial(operands))
+
+    def load() -> Driver:
+        return cache.function(_source(operands), "parallel", arguments, parallel=True)
+
+    return threads.guarded(load, serial(operands))
 
 
 def plan_loops(

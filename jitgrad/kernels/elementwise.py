@@ -101,7 +101,7 @@ def source(
 
     unit = ["i"] * (k_in + k_out)
     branches = []
-    for hoisted in (None, *range(k_in if 1 < k_in <= 3 else 0)):
+    for hoisted in (None, *range(k_in if k_in <= 3 else 0)):
         tests = [f"s{i} == {int(i != hoisted)}" for i in range(k_in + k_out)]
         branches.append((" and ".join(tests), loop(unit, hoisted)))
     general = loop([f"i * s{i}" for i in range(k_in + k_out)], None)

@@ -55,13 +55,23 @@ def set_num_threads(count: int) -> None:
     _count = min(count, numba.config.NUMBA_NUM_THREADS)
 
 
-def guarded(parallel: Callable[..., None], serial: Callable[..., None]) -> Callable[..., None]:
-    """A launcher that runs ``parallel`` where it is safe and useful, else ``serial``."""
+def guarded(
+    load: Callable[[], Callable[..., None]], serial: Callable[..., None]
+) -> Callable[..., None]:
+    """A launcher that runs the parallel function where it is safe and useful, else ``serial``.
+
+    ``load`` gives the parallel function when it is first needed: loading one starts Numba's
+    threading layer, which a program that keeps to one thread should never see.
+    """
+    parallel: Callable[..., None] | None = None
 
     def launch(*arguments: Any) -> None:
+        nonlocal parallel
         if _count == 1 or _forked:
             serial(*arguments)
             return
+        if parallel is None:
+            parallel = load()
         with _launch_lock or _first_launch():
             if _local.launched_with != _count:
                 numba.set_num_threads(_count)

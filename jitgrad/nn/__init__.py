@@ -33,7 +33,7 @@ from .activation import (
     Tanhshrink,
     Threshold,
 )
-from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from .containers import ModuleDict, ModuleList, Sequential
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
 from .linear import Bilinear, Flatten, Identity, Linear, Unflatten
@@ -59,3 +59,4 @@ from .loss import (
 )
 from .module import Module
 from .parameter import Buffer, Parameter
+from .parameter_containers import ParameterDict, ParameterList

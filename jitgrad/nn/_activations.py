@@ -253,9 +253,7 @@ def _drop(input: Tensor, p: float, training: bool, inplace: bool, per_channel: b
     return multiply(input, noise.div_(1 - p))
 
 
-def dropout(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """When training, zero each element with probability ``p`` and scale the rest by 1 / (1 - p).
 
     Raises:
@@ -264,17 +262,23 @@ def dropout(
     return _drop(input, p, training, inplace, per_channel=False)
 
 
-def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     """:func:`dropout` of whole channels of [n, channels, length] or [channels, length]."""
     return _channels(input, p, training, inplace, 1)
 
 
-def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     """:func:`dropout` of whole channels of [n, channels, h, w]."""
     return _channels(input, p, training, inplace, 2)
 
 
-def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     """:func:`dropout` of whole channels of [n, channels, d, h, w] or [channels, d, h, w]."""
     return _channels(input, p, training, inplace, 3)
 

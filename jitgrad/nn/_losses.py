@@ -275,7 +275,9 @@ def l1_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     input, target = _same_size("l1_loss", input, target)
     values = abs(input - target)  # type: ignore[operator]
-    return reduce_values(values, reduction) if weight is None else _weighted(values, weight, reduction)
+    return (
+        reduce_values(values, reduction) if weight is None else _weighted(values, weight, reduction)
+    )
 
 
 def smooth_l1_loss(

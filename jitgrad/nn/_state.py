@@ -63,7 +63,9 @@ class StateDict:
 
     def _persistent(self) -> dict[str, Tensor]:
         """The tensors of this module alone that are saved, parameters first."""
-        buffers = {k: b for k, b in self._buffers.items() if k not in self._non_persistent_buffers_set}
+        buffers = {
+            k: b for k, b in self._buffers.items() if k not in self._non_persistent_buffers_set
+        }
         return {k: v for k, v in (*self._parameters.items(), *buffers.items()) if v is not None}
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -151,7 +153,13 @@ class StateDict:
         """Load this module alone; a subclass overrides it to read what older versions wrote."""
         for hook in list(self._load_state_dict_pre_hooks.values()):
             hook(
-                state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+                state_dict,
+                prefix,
+                local_metadata,
+                strict,
+                missing_keys,
+                unexpected_keys,
+                error_msgs,
             )
         local = self._persistent()
         assign = local_metadata.get("assign_to_params_buffers", False)
@@ -228,7 +236,10 @@ class StateDict:
             if missing:
                 errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
             if unexpected:
-                errors.insert(0 if not missing else 1, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
+                errors.insert(
+                    0 if not missing else 1,
+                    f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ",
+                )
         if errors:
             lines = "\n\t".join(errors)
             raise RuntimeError(

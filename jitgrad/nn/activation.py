@@ -31,7 +31,9 @@ class Activation(Module):
             [inspect.Parameter(name, kind, default=value) for name, value in cls.defaults.items()]
         )
         cls.__signature__ = cls._signature  # type: ignore[attr-defined]
-        cls.__doc__ = f"{cls.__doc__ or ''}\n\nThe module of ``functional.{cls.function.__name__}``."
+        cls.__doc__ = (
+            f"{cls.__doc__ or ''}\n\nThe module of ``functional.{cls.function.__name__}``."
+        )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -108,9 +110,7 @@ class RReLU(Activation):
 
     def forward(self, input: Tensor) -> Tensor:
         held = self.__dict__
-        return functional.rrelu(
-            input, held["lower"], held["upper"], self.training, held["inplace"]
-        )
+        return functional.rrelu(input, held["lower"], held["upper"], self.training, held["inplace"])
 
 
 class GELU(Activation):

@@ -137,9 +137,7 @@ class BCELoss(_WeightedLoss):
     """The cross entropy of probabilities from targets in [0, 1]."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.binary_cross_entropy(
-            input, target, self.weight, reduction=self.reduction
-        )
+        return functional.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -279,9 +277,7 @@ class HingeEmbeddingLoss(_Loss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return functional.hinge_embedding_loss(
-            input, target, self.margin, reduction=self.reduction
-        )
+        return functional.hinge_embedding_loss(input, target, self.margin, reduction=self.reduction)
 
 
 class TripletMarginLoss(_Loss):

@@ -11,17 +11,13 @@ from ..autograd.grad_mode import no_grad
 from ..dispatch.convert import to as convert_tensor
 from ..dtypes import dtype
 from ..tensor import CPU, Tensor, device
+from ._calling import Calling
 from ._state import StateDict
 from ._traverse import Traversal
-from .hooks import RemovableHandle, add_hook
 from .parameter import Buffer, Parameter, replace_data
 
 T = TypeVar("T", bound="Module")
 _set = object.__setattr__
-
-# Hooks of every module, run before a module's own.
-_global_forward_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
-_global_forward_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
 
 
 def typename(value: Any) -> str:
@@ -29,7 +25,9 @@ def typename(value: Any) -> str:
     if isinstance(value, Tensor) and type(value) is Tensor:
         return f"jitgrad.{value.layout.dtype.tensor_type}"
     cls = value if isinstance(value, type) else type(value)
-    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    return (
+        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    )
 
 
 def _check_name(kind: str, name: Any, taken: bool) -> None:
@@ -40,12 +38,12 @@ def _check_name(kind: str, name: Any, taken: bool) -> None:
         raise KeyError(f"attribute '{name}' already exists")
     if "." in name:
         got = f", got: {name}" if kind == "module" else ""
-        raise KeyError(f"{kind} name can't contain \".\"{got}")
+        raise KeyError(f'{kind} name can\'t contain "."{got}')
     if not name:
         raise KeyError(f'{kind} name can\'t be empty string ""')
 
 
-class Module(StateDict, Traversal):
+class Module(Calling, StateDict, Traversal):
     """The base of everything that has parameters. Subclasses assign them in ``__init__``, after
     ``super().__init__()``, and define ``forward``.
 
@@ -82,86 +80,6 @@ class Module(StateDict, Traversal):
         _set(self, "_non_persistent_buffers_set", set())
         for name in _HOOKS:
             _set(self, name, OrderedDict())
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; every subclass defines it."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
-        )
-
-    # Calling --------------------------------------------------------------------------------------
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not (
-            self._forward_hooks
-            or self._forward_pre_hooks
-            or _global_forward_hooks
-            or _global_forward_pre_hooks
-        ):
-            return self.forward(*args, **kwargs)
-        return self._call_hooked(args, kwargs)
-
-    def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for key, hook in [*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()]:
-            if key in self._forward_pre_hooks_with_kwargs:
-                changed = hook(self, args, kwargs)
-                if changed is not None:
-                    if not (isinstance(changed, tuple) and len(changed) == 2):
-                        raise RuntimeError(
-                            "forward pre-hook must return None or a tuple of (new_args, "
-                            f"new_kwargs), but got {changed}."
-                        )
-                    args, kwargs = changed
-            else:
-                changed = hook(self, args)
-                if changed is not None:
-                    args = changed if isinstance(changed, tuple) else (changed,)
-        called: set[int] = set()
-        result = None
-        try:
-            result = self.forward(*args, **kwargs)
-            for key, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
-                called.add(key)
-                changed = self._after(key, hook, args, kwargs, result)
-                if changed is not None:
-                    result = changed
-        except Exception:
-            for key, hook in list(self._forward_hooks.items()):
-                if key in self._forward_hooks_always_called and key not in called:
-                    self._after(key, hook, args, kwargs, result)
-            raise
-        return result
-
-    def _after(self, key: int, hook: Any, args: Any, kwargs: Any, result: Any) -> Any:
-        if key in self._forward_hooks_with_kwargs:
-            return hook(self, args, kwargs, result)
-        return hook(self, args, result)
-
-    def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """``hook(module, args)`` before each call; what it returns replaces the arguments.
-
-        With ``with_kwargs`` it is ``hook(module, args, kwargs)`` and returns both or None.
-        """
-        marks = [self._forward_pre_hooks_with_kwargs] if with_kwargs else []
-        return add_hook(self._forward_pre_hooks, hook, *marks, prepend=prepend)
-
-    def register_forward_hook(
-        self,
-        hook: Callable[..., Any],
-        *,
-        prepend: bool = False,
-        with_kwargs: bool = False,
-        always_call: bool = False,
-    ) -> RemovableHandle:
-        """``hook(module, args, result)`` after each call; what it returns replaces the result.
-
-        With ``with_kwargs`` it is ``hook(module, args, kwargs, result)``. With ``always_call`` it
-        runs (on None) even if the call raised.
-        """
-        marks = [self._forward_hooks_with_kwargs] if with_kwargs else []
-        marks += [self._forward_hooks_always_called] if always_call else []
-        return add_hook(self._forward_hooks, hook, *marks, prepend=prepend)
 
     # Attributes -----------------------------------------------------------------------------------
     def _registry(self, name: str, what: str) -> Any:
@@ -218,7 +136,9 @@ class Module(StateDict, Traversal):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{typename(module)} is not a Module subclass")
         _check_name(
-            "module", name, hasattr(self, str(name)) and name not in self._registry("_modules", "module")
+            "module",
+            name,
+            hasattr(self, str(name)) and name not in self._registry("_modules", "module"),
         )
         self._modules[name] = module
 
@@ -287,7 +207,13 @@ class Module(StateDict, Traversal):
         object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
-        names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._buffers, *self._modules}
+        names = {
+            *dir(type(self)),
+            *self.__dict__,
+            *self._parameters,
+            *self._buffers,
+            *self._modules,
+        }
         return sorted(name for name in names if not name[0].isdigit())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -438,13 +364,3 @@ def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
         gradient = parameter.grad = gradient.detach()  # type: ignore[attr-defined]
     gradient.requires_grad_(False)
     gradient.zero_()  # type: ignore[attr-defined]
-
-
-def register_module_forward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """``hook(module, args, result)`` after each call of any module."""
-    return add_hook(_global_forward_hooks, hook)
-
-
-def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """``hook(module, args)`` before each call of any module."""
-    return add_hook(_global_forward_pre_hooks, hook)

@@ -39,9 +39,9 @@ op("remainder", "self other", "remainder(self, other)", integer_zero_division=Tr
 op("fmod", "self other", "fmod(self, other)", integer_zero_division=True, categories=REALS,
    grad={"self": "grad", "other": "-grad * trunc(self / other)"},
    node="FmodBackward1", node_of_number="FmodBackward0", doc="the remainder with the sign of the dividend")
-op("pow", "self other", "pow(self, other)", domain=(0.5, 2.0),
-   grad={"self": "where(other == 0, 0, grad * other * pow(self, other - 1))",
-         "other": "grad * where((self == 0) & (other >= 0), 0, result * log(self))"},
+op("pow", "self exponent", "pow(self, exponent)", domain=(0.5, 2.0),
+   grad={"self": "where(exponent == 0, 0, grad * exponent * pow(self, exponent - 1))",
+         "exponent": "grad * where((self == 0) & (exponent >= 0), 0, result * log(self))"},
    node="PowBackward1", node_of_number="PowBackward0", doc="self to the power other")
 op("neg", "self", "-self", grad={"self": "-grad"}, categories=NUMBERS, aliases=("negative",),
    doc="-self")

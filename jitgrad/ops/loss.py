@@ -29,7 +29,9 @@ def _pair(name: str, inputs: str, forward: str, slopes: dict[str, str], doc: str
            **_FLOATS)  # fmt: skip
 
 
-def _of_difference(name: str, inputs: str, forward: str, slope: str, curvature: str, doc: str) -> None:
+def _of_difference(
+    name: str, inputs: str, forward: str, slope: str, curvature: str, doc: str
+) -> None:
     """A loss of ``self - target``: the second slope is the negative of the first, and so on."""
     _pair(
         name, inputs, forward, {"self": slope, "target": f"-({slope})"}, doc,

@@ -100,7 +100,8 @@ class Structured:
         name: the operator's name.
         inputs: names of its tensor inputs.
         grad: for each differentiable input a function whose parameter names say what it needs:
-            inputs, ``result``, ``grad``, attributes of the call, or ``<input>_layout``.
+            inputs, ``result``, ``grad``, attributes of the call, the input's ``layout``, or its
+            ``position`` among the inputs.
         node: the autograd node's name.
         outputs: how many results carry gradients; with several, ``grad`` arrives as a tuple.
         fresh: whether every formula returns memory of its own (which a leaf may keep as .grad).
@@ -120,6 +121,9 @@ class Structured:
     jvp_parameters: Mapping[str, tuple[str, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
+        taken = {"grad", "tangent", "result", "layout", "position"} & set(self.inputs)
+        if taken:
+            raise ValueError(f"{self.name}: inputs named like what formulas get: {sorted(taken)}")
         for attribute, formulas in (("parameters", self.grad), ("jvp_parameters", self.jvp)):
             named = {
                 name: tuple(inspect.signature(formula).parameters)

@@ -72,7 +72,9 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         if isinstance(lr, Tensor) and foreach and not capturable:
-            raise ValueError("lr as a Tensor is not supported for capturable=False and foreach=True")
+            raise ValueError(
+                "lr as a Tensor is not supported for capturable=False and foreach=True"
+            )
         check_options(lr, foreach, fused, differentiable, epsilon_value=eps)
         for index, beta in enumerate(betas):
             if not 0.0 <= number(beta) < 1.0:

@@ -175,9 +175,7 @@ class Optimizer:
         """
         raise NotImplementedError
 
-    def _step_each(
-        self, closure: Callable[[], Any] | None, update: Callable[..., None]
-    ) -> Any:
+    def _step_each(self, closure: Callable[[], Any] | None, update: Callable[..., None]) -> Any:
         """The frame of a step: ``update(group, param, grad, where)`` for each with a gradient."""
         loss = None
         if closure is not None:
@@ -324,7 +322,9 @@ def number(value: Any) -> float:
     return value.item() if isinstance(value, Tensor) else value
 
 
-def check_options(lr: Any, foreach: Any, fused: Any, differentiable: bool, **at_least_0: Any) -> None:
+def check_options(
+    lr: Any, foreach: Any, fused: Any, differentiable: bool, **at_least_0: Any
+) -> None:
     """The checks that the optimizers have in common; ``at_least_0`` are options by their names."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")

@@ -222,7 +222,8 @@ def _tensor_facts(path: str, tensor: Any, known: dict[str, Any], chosen: Options
         f"{path}: value": _values(tensor),
     }
     if chosen.grad_fn:
-        facts[f"{path}: grad_fn"] = tensor.grad_fn.name() if tensor.grad_fn is not None else None
+        node = tensor.grad_fn
+        facts[f"{path}: grad_fn"] = None if node is None else _without_library(node.name())
     if chosen.version:
         facts[f"{path}: version"] = _version(tensor)
     same = next((name for name, other in known.items() if other is tensor), None)

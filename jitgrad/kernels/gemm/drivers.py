@@ -103,8 +103,10 @@ def run_serial() -> Entry:
 
 @cache
 def run_parallel() -> Entry:
-    compiled = kernel_cache.function(DRIVERS, "parallel", LAUNCH, parallel=True)
-    return threads.guarded(compiled, run_serial())
+    def load() -> Entry:
+        return kernel_cache.function(DRIVERS, "parallel", LAUNCH, parallel=True)
+
+    return threads.guarded(load, run_serial())
 
 
 @cache

@@ -1,0 +1,5 @@
+"""Helpers around the library."""
+
+from . import checkpoint, hooks
+
+__all__ = ["checkpoint", "hooks"]
