@@ -25,6 +25,7 @@ from .dispatch import positions as _positions
 from .dispatch import rearrange as _rearrange
 from .dispatch import rows as _rows
 from .dispatch import scatter as _scatter
+from .dispatch import split as _split
 from .dispatch.arithmetic import (
     add,
     addcdiv,
@@ -101,22 +102,25 @@ from .dispatch.reduction import (
 from .dispatch.reduction import any_ as any
 from .dispatch.shape import broadcast_tensors, cat, stack
 from .dispatch.view import (
+    adjoint,
     as_strided,
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
     broadcast_to,
-    chunk,
     detach,
     diagonal,
     flatten,
     movedim,
     narrow,
     permute,
+    ravel,
     reshape,
     select,
-    split,
     squeeze,
+    swapaxes,
     t,
     transpose,
-    unbind,
     unflatten,
     unsqueeze,
 )
@@ -154,7 +158,7 @@ concat = concatenate = cat
 subtract = sub
 divide = true_divide = div
 clip = clamp
-swapaxes = swapdims = transpose
+swapdims = transpose
 moveaxis = movedim
 
 is_inference = Tensor.is_inference
@@ -163,7 +167,7 @@ for _name, _row in _ELEMENTWISE.items():
     for _public in (_name, *_row.aliases) if _row.method else ():
         globals().setdefault(_public, _functions[_name])
 
-for _module in (_index, _positions, _rearrange, _rows, _scatter):
+for _module in (_index, _positions, _rearrange, _rows, _scatter, _split):
     for _public in _module.FUNCTIONS.split():
         globals()[_public] = getattr(_module, _public)
 

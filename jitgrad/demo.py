@@ -150,6 +150,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
 
+    jg.set_num_threads(1)  # layers as small as these gain nothing from more
     jg.manual_seed(options.seed)
     model = build()
     first_gradient(model)

@@ -52,7 +52,7 @@ def backward_twice(node: Any) -> RuntimeError:
         "after they have already been freed). Saved intermediate values of the graph are freed "
         "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
         "backward through the graph a second time or if you need to access saved tensors after "
-        f"calling backward. (The graph was recorded by {node.name()} at {line_of(node.where)}.)"
+        f"calling backward. (The graph was recorded by {node.name()} at {line_of(node._where)}.)"
     )
 
 
@@ -64,7 +64,7 @@ def modified_inplace(tensor: Any, expected: int, node: Any, nr: int | None, prod
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: [jitgrad.{tensor.dtype.tensor_type} {list(tensor.shape)}]{output} is at "
         f"version {counter.version}; expected version {expected} instead. It was saved by "
-        f"{node.name()} at {line_of(node.where)}.{wrote} Hint: enable anomaly detection to find "
+        f"{node.name()} at {line_of(node._where)}.{wrote} Hint: enable anomaly detection to find "
         "the operation that failed to compute its gradient, with "
         "jitgrad.autograd.set_detect_anomaly(True)."
     )
@@ -73,7 +73,7 @@ def modified_inplace(tensor: Any, expected: int, node: Any, nr: int | None, prod
 def detached_inplace(tensor: Any, node: Any) -> RuntimeError:
     return RuntimeError(
         f"a [jitgrad.{tensor.dtype.tensor_type} {list(tensor.shape)}] that {node.name()} saved at "
-        f"{line_of(node.where)} has been detached in-place; clone it before detach_(), or use "
+        f"{line_of(node._where)} has been detached in-place; clone it before detach_(), or use "
         "detach()"
     )
 
@@ -94,9 +94,10 @@ def inference_inplace() -> RuntimeError:
     )
 
 
-def no_grad_root(index: int) -> RuntimeError:
+def no_grad_root(index: int, explanation: str) -> RuntimeError:
     return RuntimeError(
-        f"element {index} of tensors does not require grad and does not have a grad_fn"
+        f"element {index} of tensors does not require grad and does not have a grad_fn. "
+        f"{explanation}"
     )
 
 

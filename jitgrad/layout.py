@@ -268,12 +268,17 @@ def iteration_order(shape: Shape, operands: Sequence[Strides]) -> list[int]:
 
 
 def strides_in_order(shape: Shape, order: Sequence[int]) -> Strides:
-    """Dense strides of a shape whose dimensions lie in memory in ``order``, slowest first."""
+    """Dense strides of a shape whose dimensions lie in memory in ``order``, slowest first.
+
+    Without elements they are PyTorch's all the same: a size of zero counts only if permuted.
+    """
+    if all(d == i for i, d in enumerate(order)):
+        return contiguous_strides(shape)
     strides = [0] * len(shape)
     step = 1
     for dim in reversed(order):
         strides[dim] = step
-        step *= shape[dim] or 1
+        step *= shape[dim]
     return tuple(strides)
 
 

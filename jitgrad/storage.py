@@ -25,6 +25,49 @@ class VersionCounter:
         self.writer: Any = None
 
 
+class _Version(int):
+    """A version of a tensor since it was detached in place; earlier ones, plain ints, differ."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return other.__class__ is _Version and int(self) == int(other)  # type: ignore[call-overload]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = int.__hash__
+
+
+class DetachedCounter:
+    """The counter of a tensor that ``detach_()`` cut off its history.
+
+    It counts with its family, but what saved the tensor before must find the versions apart: its
+    gradient would be lost.
+    """
+
+    __slots__ = ("family",)
+
+    def __init__(self, family: Any) -> None:
+        self.family: VersionCounter = family
+
+    @property
+    def version(self) -> int:
+        return _Version(self.family.version)
+
+    @version.setter
+    def version(self, value: int) -> None:
+        self.family.version = int(value)
+
+    @property
+    def writer(self) -> Any:
+        return self.family.writer
+
+    @writer.setter
+    def writer(self, value: Any) -> None:
+        self.family.writer = value
+
+
 class InferenceCounter:
     """The counter of all tensors made in inference mode, whose writes nobody counts.
 

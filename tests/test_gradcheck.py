@@ -56,10 +56,7 @@ def test_right_derivatives_pass(lib: Any, options: Any) -> None:
 @pytest.mark.parametrize("options", MODES)
 def test_a_wrong_backward_is_caught(lib: Any, options: Any) -> None:
     x, f = double(lib, [1.0, 2.0]), wrong_by(lib, 2.0)
-    with pytest.raises(lib.autograd.gradcheck.GradcheckError if lib.__name__ == "torch" and hasattr(
-        lib.autograd.gradcheck, "GradcheckError") else RuntimeError,
-        match="Jacobian mismatch for output 0 with respect to input 0",
-    ):  # fmt: skip
+    with pytest.raises(RuntimeError, match="mismatch for output 0 with respect to input 0"):
         lib.autograd.gradcheck(f, x, **options)
     assert not lib.autograd.gradcheck(f, x, raise_exception=False, **options)
 

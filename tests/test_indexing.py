@@ -742,6 +742,9 @@ def outcome(lib: Any, shape: tuple[int, ...], turned: bool, entries: Any, write:
         return [*facts, grad.tolist()]
     except (IndexError, ValueError, TypeError, RuntimeError) as error:
         words = str(error).partition(" (Triggered")[0].replace("jitgrad", "torch")
+        if "is out of bounds for dimension" in words:  # of several, another one may be named
+            words = "is out of bounds for dimension"
+        # PyTorch may have written some elements before it finds the bad index.
         unchanged = y._version == 0 and y.tolist() == x.tolist()
         return type(error).__name__, words, unchanged or lib is not jitgrad
 

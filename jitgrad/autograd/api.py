@@ -9,7 +9,7 @@ from typing import Any
 from .. import errors
 from ..layout import Layout
 from ..tensor import Tensor
-from . import engine
+from . import cut, engine
 from .function_outputs import filled
 from .graph import GradientEdge
 from .node import Edge
@@ -43,7 +43,7 @@ def _roots(outputs: Sequence[Any], grads: Any, name: str) -> list[tuple[Edge, Te
     for index, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
         edge = _edge(output)
         if edge is None and not output.requires_grad:
-            raise errors.no_grad_root(index)
+            raise errors.no_grad_root(index, cut.explain(output))
         of = edge[0].shape_of(edge[1]) if isinstance(output, GradientEdge) else output.layout
         if grad is None:
             grad = _implicit(of)

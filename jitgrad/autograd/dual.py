@@ -111,9 +111,10 @@ def tangent_of(tensor: Tensor, level: Level) -> Tensor | None:
         if found is not None:
             return found
     base = _base(tensor)
-    if base is None:
+    meta = None if base is None else base.meta
+    if base is None or meta is None or meta.tangents is None:
         return None
-    held = base.meta and base.meta.tangents and base.meta.tangents.get(level)
+    held = meta.tangents.get(level)
     return _part(tensor, base, held, level) if held is not None else None
 
 
@@ -133,7 +134,7 @@ def _part(view: Tensor, base: Tensor, tangent: Tensor, level: Level) -> Tensor:
     offset = (view.offset - base.offset) // base.layout.dtype.itemsize
     of = view.layout
     with below(level.depth):
-        part = tangent.as_strided(of.shape, of.strides, tangent.storage_offset() + offset)  # type: ignore[attr-defined]
+        part = tangent.as_strided(of.shape, of.strides, tangent.storage_offset() + offset)
     hold(view, level, part)
     return part
 
@@ -154,16 +155,16 @@ def fitted(tangent: Tensor, of: Tensor, cast: bool = True) -> Tensor:
     """
     layout = of.layout
     if cast and tangent.layout.dtype is not layout.dtype:
-        tangent = tangent.to(layout.dtype)  # type: ignore[attr-defined]
+        tangent = tangent.to(layout.dtype)
     room = of.storage.nbytes() // layout.dtype.itemsize
     alike = tangent.layout.shape == layout.shape and tangent.layout.strides == layout.strides
     if (alike and room == tangent.storage.nbytes() // tangent.itemsize) or not layout.numel:
         return tangent
     if layout.dense and room == layout.numel:
-        return of._like(tangent)  # type: ignore[attr-defined]
+        return of._like(tangent)
     if any(s == 0 and n > 1 for s, n in zip(layout.strides, layout.shape, strict=True)):
-        return tangent.expand(layout.shape)  # type: ignore[attr-defined]
-    buffer = tangent.new_zeros((room,))  # type: ignore[attr-defined]
+        return tangent.expand(layout.shape)
+    buffer = tangent.new_zeros((room,))
     place = buffer.as_strided(layout.shape, layout.strides, of.storage_offset())
     return place.copy_(tangent)
 
@@ -181,14 +182,14 @@ def overwrite(tensor: Tensor, level: Level, tangent: Tensor | None) -> None:
         if base is None:
             hold(tensor, level, fitted(tangent, tensor))
             return
-        zero = base.new_zeros(base.layout.shape, dtype=base.dtype)  # type: ignore[attr-defined]
+        zero = base.new_zeros(base.layout.shape, dtype=base.dtype)
         hold(base, level, fitted(zero, base))
         held = tangent_of(tensor, level)
         assert held is not None
     if tangent is None:
-        held.zero_()  # type: ignore[attr-defined]
+        held.zero_()
     else:
-        held.copy_(tangent)  # type: ignore[attr-defined]
+        held.copy_(tangent)
 
 
 def any_dual(tensors: Sequence[Any]) -> bool:
@@ -202,7 +203,7 @@ def any_dual(tensors: Sequence[Any]) -> bool:
 
 def without_history(tensor: Tensor) -> Tensor:
     """``tensor.detach()`` that stays dual, its tangents detached alike."""
-    result: Tensor = tensor.detach()  # type: ignore[attr-defined]
+    result: Tensor = tensor.detach()
     for level in modes.levels:
         tangent = tangent_of(tensor, level)
         if tangent is not None:

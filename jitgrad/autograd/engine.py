@@ -87,8 +87,8 @@ class GraphTask:
         Without the node itself only its tensor hooks run, and the captured gradient is what they
         made of it; of a node that does run the gradient is captured as it came in.
         """
-        single = node.outputs == 1
-        grads = [grad] if single else grad or [None] * node.outputs
+        single = node._outputs == 1
+        grads = [grad] if single else grad or [None] * node._outputs
         runs = self.needed is None or node in self.needed
         if not runs:
             run_tensor_hooks(node, grads)
@@ -108,19 +108,19 @@ class GraphTask:
 
     def _run(self, node: Node, grads: list[Any]) -> Sequence[Any]:
         run_tensor_hooks(node, grads)
-        hooks = node.hooks
+        hooks = node._hooks
         if hooks is not None and hooks.pre:
             grads = run_prehooks(hooks.pre, grads)
-        grad = grads[0] if node.outputs == 1 else grads
+        grad = grads[0] if node._outputs == 1 else grads
         # Dual gradients (or saved values) need operations that carry tangents along.
         recorded = self.create_graph or modes.levels
         outs: Sequence[Any] = node.apply_recorded(grad) if recorded else node.apply(grad)
-        if not node.trusted:
+        if not node._trusted:
             outs = checked(node, outs)
         if hooks is not None and hooks.post:
             outs = run_posthooks(hooks.post, outs, grads)
-        if not self.keep_graph and node.saved:
-            node.saved = None
+        if not self.keep_graph and node._saved:
+            node._saved = None
         return outs
 
     def evaluate_leaf(self, node: AccumulateGrad, grad: Any, owned: bool) -> None:
@@ -141,13 +141,13 @@ class GraphTask:
                 self._run_leaf(node, hooked, owned)
 
     def _run_leaf(self, node: AccumulateGrad, grad: Any, owned: bool) -> None:
-        meta, hooks = node.variable.autograd_meta(), node.hooks
+        meta, hooks = node.variable.autograd_meta(), node._hooks
         if hooks is not None and hooks.pre:
             (grad,) = run_prehooks(hooks.pre, [grad])
         if grad is not None:
             node.accumulate(grad, owned and hooks is None, self.create_graph)
-            if meta.post_accumulate and node.variable.requires_grad:
-                run_post_accumulate(meta.post_accumulate, node.variable)
+        if meta.post_accumulate:  # even if there was nothing to add
+            run_post_accumulate(meta.post_accumulate, node.variable)
         if hooks is not None and hooks.post:
             run_posthooks(hooks.post, (), [grad])
 
@@ -167,7 +167,7 @@ def _dependencies(roots: Iterable[Node], oldest: int = 0) -> dict[Node, int]:
                     count[node] += 1
                 else:
                     count[node] = 1
-                    if node.seq >= oldest:
+                    if node._seq >= oldest:
                         stack.append(node)
     return count
 
@@ -187,7 +187,7 @@ def _on_paths(nodes: dict[Node, int], targets: Iterable[Node], accumulate: bool)
 
 
 def _sequence_number(node: Node) -> int:
-    return node.seq
+    return node._seq
 
 
 def checked(node: Node, grads: Sequence[Any]) -> Sequence[Tensor | None]:
@@ -253,7 +253,7 @@ def run(
     else:
         # Edges lead to earlier nodes, so no node older than all targets leads to one; a leaf's
         # accumulator, which has no age, may be anywhere.
-        leaf = any(node.seq == FOREVER for node in captures)
+        leaf = any(node._seq == FOREVER for node in captures)
         oldest = 0 if leaf else min(map(_sequence_number, captures), default=0)
         task.waiting = _dependencies(root_nodes, oldest)
         task.needed = _on_paths(task.waiting, captures, accumulate)
@@ -322,23 +322,24 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
 
     def deliver(node: Node, nr: int, grad: Any) -> None:
         """Put a gradient into the buffer of a node of several outputs, or add it to one there."""
-        if node.outputs == 1:
+        if node._outputs == 1:
             held = buffers.get(node)
             buffers[node] = grad if held is None else held if grad is None else held + grad
         else:
-            slots = buffers.setdefault(node, [None] * node.outputs)
+            slots = buffers.setdefault(node, [None] * node._outputs)
             held = slots[nr]
             slots[nr] = grad if held is None else held if grad is None else held + grad
 
     for (node, nr), grad in roots:
         deliver(node, nr, grad)
     for (node, _), _ in roots:
-        if waiting[node] == 0 and (not watched or task.executes(node)):
+        # A single root is looked at (its tensor hooks run) even if it leads to no captured node.
+        if waiting[node] == 0 and (not watched or len(roots) == 1 or task.executes(node)):
             waiting[node] = -1  # a node may be given as a root twice
-            if node.seq == FOREVER:
+            if node._seq == FOREVER:
                 leaves.append(node)
             else:
-                heappush(ready, (-node.seq, node))
+                heappush(ready, (-node._seq, node))
     while True:
         if leaves:
             node = leaves.popleft()
@@ -346,7 +347,7 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
             meta = node.variable.meta  # type: ignore[attr-defined]
             if (
                 watched
-                or node.hooks is not None
+                or node._hooks is not None
                 or meta is None
                 or meta.hooks is not None
                 or meta.post_accumulate is not None
@@ -360,39 +361,39 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
             return
         node = heappop(ready)[1]
         grad = buffers.pop(node, None)
-        if watched or node.hooks is not None:
+        if watched or node._hooks is not None:
             outs = task.evaluate(node, grad)
             if outs is None:
                 continue
         else:
             outs = node.apply_recorded(grad) if recorded else node.apply(grad)
-            if not node.trusted:
+            if not node._trusted:
                 outs = checked(node, outs)
-            if not keep_graph and node.saved:
-                node.saved = None
+            if not keep_graph and node._saved:
+                node._saved = None
         index = 0
         for edge in node.next_edges:
             if edge is not None:
                 child = edge[0]
                 grad = outs[index]
-                if child.outputs == 1:
+                if child._outputs == 1:
                     if grad is not None:
                         held = buffers.get(child)
                         if held is None:
                             buffers[child] = grad
-                            if child.seq == FOREVER and node.fresh:
-                                owned[child] = node.fresh[index]
+                            if child._seq == FOREVER and node._fresh:
+                                owned[child] = node._fresh[index]
                         else:
                             buffers[child] = held + grad
-                            if child.seq == FOREVER:
+                            if child._seq == FOREVER:
                                 summed.add(child)
                 else:
                     deliver(child, edge[1], grad)
                 left = waiting[child] - 1
                 waiting[child] = left
                 if left == 0 and (not watched or task.executes(child)):
-                    if child.seq == FOREVER:
+                    if child._seq == FOREVER:
                         leaves.append(child)
                     else:
-                        heappush(ready, (-child.seq, child))
+                        heappush(ready, (-child._seq, child))
             index += 1

@@ -126,7 +126,7 @@ def attach(tensor: Tensor, tangent: Tensor, at: Level) -> Tensor:
         )
     _check_size(tangent, tensor)
     with below(at.depth):
-        dual = tensor.view_as(tensor)  # type: ignore[attr-defined]
+        dual = tensor.view_as(tensor)
         part = fitted(tangent, dual, cast=False)
     hold(dual, at, part)
     dual.autograd_meta().forward_base = ...  # tangents of its views are parts of this one's
@@ -153,7 +153,7 @@ def detach_level(tensor: Tensor, at: Level) -> UnpackedDualTensor:
     """:func:`unpack_dual` for a level of one's own."""
     tangent = tangent_of(tensor, at)
     with below(at.depth):
-        primal = tensor.view_as(tensor)  # type: ignore[attr-defined]
+        primal = tensor.view_as(tensor)
     if primal.view_meta is not None:
         primal.autograd_meta().forward_base = ...
     return UnpackedDualTensor(primal, tangent)
@@ -202,7 +202,7 @@ def _differentiable(x: Any) -> bool:
 
 
 def _zero_like(x: Tensor) -> Tensor:
-    return x.new_zeros(x.layout.shape)  # type: ignore[attr-defined]
+    return x.new_zeros(x.layout.shape)
 
 
 def _check_count(found: Sequence[Any], outputs: Sequence[Any]) -> None:

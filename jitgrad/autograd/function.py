@@ -72,15 +72,15 @@ class BackwardCFunction(OperationNode, FunctionCtx):
     """The node of a custom function, and its ``ctx``."""
 
     _forward_cls: ClassVar[type[Function]]
-    trusted = False
+    _trusted = False
 
     def __init__(self, args: Sequence[Any], executable: bool) -> None:
-        self.seq = next_sequence_number()
-        self.hooks = None
-        self.plan = None
-        self.where = errors.caller()
-        self.saved: tuple[Any, ...] | None = ()
-        self.outputs = 1
+        self._seq = next_sequence_number()
+        self._hooks = None
+        self._plan = None
+        self._where = errors.caller()
+        self._saved: tuple[Any, ...] | None = ()
+        self._outputs = 1
         self.to_save = ()
         self.saved_for_forward = None
         self.dirty_tensors = self.non_differentiable = ()
@@ -96,30 +96,30 @@ class BackwardCFunction(OperationNode, FunctionCtx):
         """What :meth:`save_for_backward` was given; RuntimeError once it was released."""
         if self.saved_for_forward is not None:
             return self.saved_for_forward
-        if self.saved is None:
+        if self._saved is None:
             raise errors.backward_twice(self)
         return tuple(
-            None if self.saved[2 * i] is None else unpack(self, i)
-            for i in range(len(self.saved) // 2)
+            None if self._saved[2 * i] is None else unpack(self, i)
+            for i in range(len(self._saved) // 2)
         )
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
-        if self.saved is None:
+        if self._saved is None:
             raise errors.backward_twice(self)
-        return tuple(SavedTensor(self, i) for i in range(len(self.saved) // 2))
+        return tuple(SavedTensor(self, i) for i in range(len(self._saved) // 2))
 
     def shape_of(self, nr: int) -> Any:
-        return self.plan.differentiable[nr]
+        return self._plan.differentiable[nr]
 
     def apply(self, *args: Any) -> Grads:
         """The gradients of the tensor inputs, by the function's ``backward`` (or ``vjp``)."""
         grad = args[0] if len(args) == 1 else list(args)
-        grads = [grad] if self.outputs == 1 else grad or [None] * self.outputs
+        grads = [grad] if self._outputs == 1 else grad or [None] * self._outputs
         if self.materialize_grads:
             grads = [
                 filled(of, 0) if g is None and of is not None else g
-                for g, of in zip(grads, self.plan.layouts, strict=True)
+                for g, of in zip(grads, self._plan.layouts, strict=True)
             ]
         returned = _backward_of(self._forward_cls)(self, *grads)
         return self._checked(returned if isinstance(returned, tuple) else (returned,))
@@ -272,14 +272,14 @@ class Function(metaclass=FunctionMeta):
             modes.mode, modes.levels = mode, levels
         single = not isinstance(raw, tuple)
         outs = (raw,) if single else raw
-        ctx.outputs = len(outs)
-        ctx.plan = Outputs(outs, ctx.non_differentiable if executable else outs)
+        ctx._outputs = len(outs)
+        ctx._plan = Outputs(outs, ctx.non_differentiable if executable else outs)
         outs = wrap(ctx, args, outs, executable, split)
         if levels:
             function_jvp(ctx, None if cls.jvp is Function.jvp else cls.jvp, args, outs)
         ctx.saved_for_forward = None
         if executable:
-            ctx.saved = saved_values(ctx)
+            ctx._saved = saved_values(ctx)
             if mode != GRAD:
                 recorded(ctx)
         ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
@@ -315,16 +315,16 @@ class InplaceFunction(Function):
 class Error(OperationNode):
     """A node that only says why there is no derivative here."""
 
-    __slots__ = ("message", "outputs")
+    __slots__ = ("_outputs", "message")
 
     def __init__(self, message: str, edges: tuple[Edge | None, ...]) -> None:
-        self.seq = next_sequence_number()
-        self.hooks = self.plan = None
-        self.where = errors.caller()
-        self.saved = ()
+        self._seq = next_sequence_number()
+        self._hooks = self._plan = None
+        self._where = errors.caller()
+        self._saved = ()
         self.message = message
         self.next_edges = edges
-        self.outputs = len(edges)
+        self._outputs = len(edges)
 
     def shape_of(self, nr: int) -> Any:
         edge = self.next_edges[nr]

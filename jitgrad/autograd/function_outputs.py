@@ -91,7 +91,7 @@ def wrap(
         if not isinstance(out, Tensor):
             results.append(out)
             continue
-        differentiable = ctx.plan.differentiable[nr] is not None
+        differentiable = ctx._plan.differentiable[nr] is not None
         is_input = id(out) in inputs
         edge = (ctx, nr) if executable else None
         if id(out) in dirty:
@@ -111,7 +111,7 @@ def wrap(
         if out.view_meta is not None and not (is_input and id(out) in dirty):
             out.view_meta.creation = Creation.CUSTOM_FUNCTION
         results.append(out)
-    if sum(of is not None for of in ctx.plan.differentiable) > 1:
+    if sum(of is not None for of in ctx._plan.differentiable) > 1:
         for out in results:
             if isinstance(out, Tensor) and out.view_meta is not None:
                 out.view_meta.creation = Creation.MULTI_OUTPUT

@@ -197,7 +197,7 @@ def jacobian(
     if strategy == "forward-mode":
         if create_graph:
             raise NotImplementedError(
-                "autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` "
+                'autograd.functional.jacobian: `create_graph=True` and `strategy="forward-mode"` '
                 "are not supported together (yet)."
             )
         return _by_columns(func, inputs, strict, vectorize)
@@ -222,7 +222,7 @@ def _rows(
 ) -> Tensors:
     """The Jacobians of one output, a backward pass for each of its elements."""
     rows = []
-    flat = output.reshape(-1)  # type: ignore[attr-defined]
+    flat = output.reshape(-1)
     for place in range(output.layout.numel):
         found: Grads = (None,) * len(inputs)
         if output.requires_grad:
@@ -244,9 +244,9 @@ def _rows(
         rows.append([zeros(of) if x is None else x for x, of in zip(found, inputs, strict=True)])
     if not rows:
         shape = output.layout.shape
-        return tuple(x.new_zeros((*shape, *x.layout.shape)) for x in inputs)  # type: ignore[attr-defined]
+        return tuple(x.new_zeros((*shape, *x.layout.shape)) for x in inputs)
     return tuple(
-        output._stack(column).reshape((*output.layout.shape, *of.layout.shape))  # type: ignore[attr-defined]
+        output._stack(column).reshape((*output.layout.shape, *of.layout.shape))
         for column, of in zip(zip(*rows, strict=True), inputs, strict=True)
     )
 
@@ -255,7 +255,7 @@ def _by_columns(func: Function, inputs: Any, strict: bool, vectorize: bool) -> A
     """The Jacobian by forward-mode AD, a call of ``func`` for each element of the inputs."""
     if strict:
         raise RuntimeError(
-            "autograd.functional.jacobian: `strict=True` and `strategy=\"forward-mode\"` are not "
+            'autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not '
             "supported together (yet)."
         )
     if not vectorize:
@@ -272,14 +272,14 @@ def _by_columns(func: Function, inputs: Any, strict: bool, vectorize: bool) -> A
             direction = zeros(x)
             direction._array().flat[place] = 1
             with forward_ad.dual_level():
-                moved = [y.view_as(y) for y in given]  # type: ignore[attr-defined]
+                moved = [y.view_as(y) for y in given]
                 moved[number] = forward_ad.make_dual(x, direction)
                 packed_out, outputs = as_tuple(func(*moved), "outputs", "jacobian")
                 pairs = [forward_ad.unpack_dual(y) for y in outputs]
             columns.append([zeros(y) if t is None else t for y, t in pairs])
         matrices.append(
             [
-                column[0]._stack(column, -1).reshape((*column[0].layout.shape, *x.layout.shape))  # type: ignore[attr-defined]
+                column[0]._stack(column, -1).reshape((*column[0].layout.shape, *x.layout.shape))
                 for column in zip(*columns, strict=True)
             ]
         )
@@ -303,7 +303,7 @@ def hessian(
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
 
     def value(*given: Tensor) -> Tensor:
-        return scalar(func, given, "hessian", strict).reshape(())  # type: ignore[attr-defined, no-any-return]
+        return scalar(func, given, "hessian", strict).reshape(())
 
     def slopes(*given: Tensor) -> Tensors:
         if outer_jacobian_strategy == "forward-mode":

@@ -32,9 +32,9 @@ def as_tuple(value: Any, what: str, name: str) -> tuple[bool, Tensors]:
 def own(inputs: Tensors, create_graph: bool, requires_grad: bool = True) -> Tensors:
     """Tensors that stand for the inputs: differentiable views of them, or leaves."""
     return tuple(
-        x.view_as(x)  # type: ignore[attr-defined]
+        x.view_as(x)
         if create_graph and x.requires_grad
-        else x.detach().requires_grad_(requires_grad)  # type: ignore[attr-defined]
+        else x.detach().requires_grad_(requires_grad)
         for x in inputs
     )
 
@@ -42,7 +42,7 @@ def own(inputs: Tensors, create_graph: bool, requires_grad: bool = True) -> Tens
 def finished(result: Any, create_graph: bool) -> Any:
     """A result as the caller gets it: without its graph, unless that was asked for."""
     if isinstance(result, Tensor):
-        return result if create_graph else result.detach()  # type: ignore[attr-defined]
+        return result if create_graph else result.detach()
     return tuple(finished(x, create_graph) for x in result)
 
 
@@ -55,7 +55,7 @@ def unpacked(result: Any, *packed: bool) -> Any:
 
 
 def zeros(of: Tensor, requires_grad: bool = False) -> Tensor:
-    return of.new_zeros(of.layout.shape, requires_grad=requires_grad)  # type: ignore[attr-defined, no-any-return]
+    return of.new_zeros(of.layout.shape, requires_grad=requires_grad)
 
 
 def vector(v: Any, name: str, refs: Tensors, packed: bool, create_graph: bool) -> Tensors:
@@ -63,6 +63,8 @@ def vector(v: Any, name: str, refs: Tensors, packed: bool, create_graph: bool) -
     _, vectors = as_tuple(v, "v", name)
     vectors = own(vectors, create_graph, requires_grad=False)
     if len(vectors) != len(refs):
+        if not packed:
+            raise RuntimeError("The given v should contain a single Tensor.")
         raise RuntimeError(
             f"v is a tuple of invalid length: should be {len(refs)} but got {len(vectors)}."
         )

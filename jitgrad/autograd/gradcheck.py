@@ -282,7 +282,7 @@ def _random_gradients(outputs: Sequence[Tensor], gapped: bool) -> tuple[Tensor, 
     seeds = []
     for x in outputs:
         shape = (*x.layout.shape, 2) if gapped else x.layout.shape
-        values = x.new_zeros(shape, dtype=x.dtype)  # type: ignore[attr-defined]
+        values = x.new_zeros(shape, dtype=x.dtype)
         values._array()[...] = random.random(shape)
         seeds.append(values.select(-1, 0) if gapped else values)
     return tuple(s.detach().requires_grad_() for s in seeds)

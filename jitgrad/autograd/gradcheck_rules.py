@@ -22,7 +22,7 @@ def check_batches(checked: Checked) -> None:
     for output in checked.outputs:
         seeds = [like(output, random.random(output.layout.numel)) for _ in range(2)]
         try:
-            batch = output._stack(seeds)  # type: ignore[attr-defined]
+            batch = output._stack(seeds)
             found = grad(
                 output, checked.variables, batch, retain_graph=True, allow_unused=True,
                 is_grads_batched=True,
@@ -67,12 +67,12 @@ class UndefinedGrad(OperationNode):
     __slots__ = ()
 
     def __init__(self, of: Tensor) -> None:
-        self.seq = next_sequence_number()
+        self._seq = next_sequence_number()
         self.next_edges = (gradient_edge(of),)
-        self.saved = ()
-        self.hooks = None
-        self.where = None
-        self.plan = None
+        self._saved = ()
+        self._hooks = None
+        self._where = None
+        self._plan = None
 
     def shape_of(self, nr: int) -> Any:
         return None

@@ -82,9 +82,9 @@ class Hooks:
 
 def hooks_of(node: Node) -> Hooks:
     """The hooks of a node, made if there are none."""
-    if node.hooks is None:
-        node.hooks = Hooks()
-    return node.hooks
+    if node._hooks is None:
+        node._hooks = Hooks()
+    return node._hooks
 
 
 # Registering --------------------------------------------------------------------------------------
@@ -142,15 +142,15 @@ def history_changed(tensor: Tensor, old: Edge | None, new: Edge) -> None:
         return
     meta.hooks = None
     if meta.retains_grad:
-        if old is not None and old[0].hooks is not None:
-            old[0].hooks.retained.pop(old[1], None)
+        if old is not None and old[0]._hooks is not None:
+            old[0]._hooks.retained.pop(old[1], None)
         hooks_of(new[0]).retained[new[1]] = weakref.ref(tensor)
 
 
 # Running ------------------------------------------------------------------------------------------
 def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
     """Replace gradients by what the tensor hooks return, then serve ``retain_grad``."""
-    hooks = node.hooks
+    hooks = node._hooks
     if hooks is None:
         return
     for nr, registered in list(hooks.tensor):

@@ -46,7 +46,7 @@ def flat(tensor: Tensor) -> np.ndarray:
 
 def like(of: Tensor, values: np.ndarray) -> Tensor:
     """A tensor with the geometry and dtype of ``of`` and other values."""
-    result = of.detach().clone()  # type: ignore[attr-defined]
+    result = of.detach().clone()
     result._array()[...] = values.reshape(of.layout.shape)
     return result
 

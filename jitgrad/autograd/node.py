@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import errors
 from ..state import GRAD, modes
+from ..storage import INFERENCE_COUNTER
 from .hooks import Hook, Hooks, RemovableHandle, add_hook, hooks_of
 
 if TYPE_CHECKING:
@@ -23,28 +24,28 @@ class Node:
     """One recorded operation: knows how to turn the gradient of its output into its inputs'.
 
     Attributes:
-        seq: later operations have larger numbers.
+        _seq: later operations have larger numbers.
         next_edges: for each input the ``(node, output_nr)`` that its gradient goes to, or None.
-        saved: what the formulas need, as ``(tensor, version, ...)``; () where nothing, None once
+        _saved: what the formulas need, as ``(tensor, version, ...)``; () where nothing, None once
             released.
-        plan: the layouts of the operation (``plan.out`` is what the gradient must look like).
-        where: the line of the user's code that recorded it.
-        hooks: hooks and captures, made on demand.
+        _plan: the layouts of the operation (``plan.out`` is what the gradient must look like).
+        _where: the line of the user's code that recorded it.
+        _hooks: hooks and captures, made on demand.
     """
 
-    __slots__ = ("__weakref__", "hooks")
+    __slots__ = ("__weakref__", "_hooks")
 
-    seq: int
+    _seq: int
     next_edges: tuple[Edge | None, ...]
-    saved: tuple[Any, ...] | None
-    plan: Any
-    where: errors.Where | None
-    hooks: Hooks | None
+    _saved: tuple[Any, ...] | None
+    _plan: Any
+    _where: errors.Where | None
+    _hooks: Hooks | None
 
-    outputs = 1  # how many results of the operation carry gradients
+    _outputs = 1  # how many results of the operation carry gradients
     # For each input whether the gradient is memory that nobody else holds: a leaf may keep it.
-    fresh: tuple[bool, ...] = ()
-    trusted = True  # whether gradients have the right shape and dtype by construction
+    _fresh: tuple[bool, ...] = ()
+    _trusted = True  # whether gradients have the right shape and dtype by construction
 
     def name(self) -> str:
         """PyTorch's name of the node, e.g. ``MulBackward0``."""
@@ -53,7 +54,7 @@ class Node:
     def apply(self, grad: Any) -> Grads:
         """The gradients of the inputs, aligned with ``next_edges``.
 
-        ``grad`` is one tensor (None: undefined), or a list of them where ``outputs`` > 1.
+        ``grad`` is one tensor (None: undefined), or a list of them where ``_outputs`` > 1.
         """
         raise NotImplementedError(f"{self.name()} has no derivative")
 
@@ -63,7 +64,7 @@ class Node:
 
     def shape_of(self, nr: int) -> Any:
         """The layout that the gradient of output ``nr`` must be compatible with."""
-        return self.plan.out
+        return self._plan.out
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -96,12 +97,12 @@ class Node:
 
     def _sequence_nr(self) -> int:
         """Later operations have larger numbers."""
-        return self.seq
+        return self._seq
 
     @property
     def _input_metadata(self) -> tuple[Any, ...]:
         """What the gradients that enter must look like: objects with ``shape`` and ``dtype``."""
-        return tuple(self.shape_of(nr) for nr in range(self.outputs))
+        return tuple(self.shape_of(nr) for nr in range(self._outputs))
 
     @property
     def saved_names(self) -> Mapping[str, int | None]:
@@ -119,12 +120,12 @@ class Node:
         Raises:
             TypeError: for another number of gradients than the operation has outputs.
         """
-        if len(grads) != self.outputs:
-            raise TypeError(f"expected {self.outputs} arguments, got {len(grads)} instead")
+        if len(grads) != self._outputs:
+            raise TypeError(f"expected {self._outputs} arguments, got {len(grads)} instead")
         for index, grad in enumerate(grads):
             if grad is not None and not hasattr(grad, "layout"):
                 raise TypeError(f"argument {index} is not a Variable")
-        grad = grads[0] if self.outputs == 1 else list(grads)
+        grad = grads[0] if self._outputs == 1 else list(grads)
         outs = self.apply_recorded(grad) if modes.mode else self.apply(grad)
         return outs[0] if len(outs) == 1 else tuple(outs)
 
@@ -143,7 +144,7 @@ class Node:
 class OperationNode(Node):
     """A node that an operation recorded (every node but the leaves' accumulators)."""
 
-    __slots__ = ("next_edges", "plan", "saved", "seq", "where")
+    __slots__ = ("_plan", "_saved", "_seq", "_where", "next_edges")
 
 
 # Several threads may add into one leaf at once. Reentrant: under create_graph the sum is recorded,
@@ -160,14 +161,14 @@ class AccumulateGrad(Node):
 
     __slots__ = ("variable",)
 
-    seq = FOREVER
+    _seq = FOREVER
     next_edges = ()
-    saved = ()
-    plan = None
-    where = None
+    _saved = ()
+    _plan = None
+    _where = None
 
     def __init__(self, variable: Tensor) -> None:
-        self.hooks = None
+        self._hooks = None
         self.variable = variable
 
     def shape_of(self, nr: int) -> Any:
@@ -203,6 +204,8 @@ class AccumulateGrad(Node):
                 )
                 if owned and not create_graph and lies_alike:
                     meta.grad = grad
+                    if modes.inference:
+                        grad.counter = INFERENCE_COUNTER
                 elif create_graph and lies_alike:
                     meta.grad = grad.clone()
                 else:
@@ -220,7 +223,7 @@ def accumulator_edge(leaf: Tensor) -> Edge:
     node = None if reference is None else reference()
     if node is None:
         node = _new(AccumulateGrad)
-        node.hooks = None
+        node._hooks = None
         node.variable = leaf
         meta.accumulator = _weak(node)
     return (node, 0)

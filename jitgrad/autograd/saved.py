@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import errors
 from ..state import GRAD, modes
-from ..storage import VersionCounter
+from ..storage import DetachedCounter, VersionCounter
 from ..tensor import Tensor, make
 from . import anomaly
 from .node import Edge, Node
@@ -49,12 +49,14 @@ def unpack(node: Node, index: int) -> Tensor:
     Raises:
         RuntimeError: if it was released, or written in place since it was saved.
     """
-    if node.saved is None:
+    if node._saved is None:
         raise errors.backward_twice(node)
-    tensor, version = node.saved[2 * index], node.saved[2 * index + 1]
+    tensor, version = node._saved[2 * index], node._saved[2 * index + 1]
     if tensor.counter.version != version:
         if tensor.__class__ is Packed:
             return tensor.unpack(node)
+        if tensor.counter.__class__ is DetachedCounter and version == int(tensor.counter.version):
+            raise errors.detached_inplace(tensor, node)
         raise _modified(node, tensor, version)
     if tensor.__class__ is SavedResult:
         result = make(tensor.storage, tensor.offset, tensor.layout)
@@ -168,15 +170,15 @@ def wants_grad(inputs: Iterable[Tensor]) -> bool:
 def recorded(node: Node) -> None:
     """What a new node needs in modes other than plain grad mode: packing, a traceback."""
     hooks = modes.saved_hooks
-    if hooks and node.saved:
+    if hooks and node._saved:
         pack, unpack_hook = hooks[-1]
-        entries = list(node.saved)
+        entries = list(node._saved)
         for i in range(0, len(entries), 2):
             tensor = entries[i]
             # Python numbers are no tensors of the user's.
             if tensor is not None and not tensor.layout.wrapped:
                 entries[i] = Packed(tensor, pack, unpack_hook)
-        node.saved = tuple(entries)
+        node._saved = tuple(entries)
     if anomaly.enabled():
         anomaly.note(node)
 
@@ -200,7 +202,7 @@ class SavedTensor:
         """
         if not callable(pack_hook) or not callable(unpack_hook):
             raise TypeError("register_hooks(): incompatible function arguments: expected callables")
-        saved, index = self._node.saved, self._index
+        saved, index = self._node._saved, self._index
         if saved is None:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor after it has been freed. Saved "
@@ -218,7 +220,7 @@ class SavedTensor:
                 "only one pair of hooks is allowed at a time."
             )
         packed = Packed(tensor, pack_hook, unpack_hook)
-        self._node.saved = (*saved[: 2 * index], packed, *saved[2 * index + 1 :])
+        self._node._saved = (*saved[: 2 * index], packed, *saved[2 * index + 1 :])
 
 
 # Operands that PyTorch takes as tensors even where a number is given; others stay numbers.
@@ -235,7 +237,7 @@ def saved_attribute(node: Node, name: str) -> Any:
             index = names[field]
             if raw:
                 return SavedTensor(node, index)
-            if node.saved is None:
+            if node._saved is None:
                 raise errors.backward_twice(node)
             return None if index is None else _shown(unpack(node, index), field)
         if not raw and field in attributes:

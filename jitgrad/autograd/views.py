@@ -46,7 +46,7 @@ def requires_grad(tensor: Tensor) -> bool:
     """Whether a tensor requires grad; a view also does when its base does."""
     view = tensor.view_meta
     if view is None:
-        return tensor.tracked
+        return tensor.tracked is True
     return view.requires_grad or view.edge is not None or requires_grad(view.base)
 
 
@@ -151,16 +151,27 @@ def _set_edge(tensor: Tensor, edge: Edge) -> None:
     tensor.tracked = True
 
 
+def set_view_edge(tensor: Tensor, edge: Edge) -> None:
+    """Make ``edge`` the history of a tensor that was given another geometry in place."""
+    view = tensor.view_meta
+    if view is None:
+        _set_edge(tensor, edge)
+        return
+    history_changed(tensor, view.edge, edge)
+    view.edge = edge
+    view.version = tensor.counter.version
+
+
 class _Geometry(OperationNode):
     """A node that knows a view's place inside its base."""
 
     __slots__ = ("base_layout", "offset", "view_layout")
 
     def _bind(self, base: Tensor, tensor: Tensor) -> None:
-        self.seq = next_sequence_number()
-        self.hooks = None
-        self.where = errors.caller()
-        self.plan = None
+        self._seq = next_sequence_number()
+        self._hooks = None
+        self._where = errors.caller()
+        self._plan = None
         self.base_layout = base.layout
         self.view_layout = tensor.layout
         self.offset = (tensor.offset - base.offset) // base.layout.dtype.itemsize
@@ -178,7 +189,7 @@ class AsStridedBackward0(_Geometry):
 
     def __init__(self, base: Tensor, tensor: Tensor) -> None:
         self._bind(base, tensor)
-        self.saved = ()
+        self._saved = ()
         self.next_edges = (gradient_edge(base),)
 
     def shape_of(self, nr: int) -> Any:
@@ -204,7 +215,7 @@ class CopySlices(_Geometry):
         edge = gradient_edge(base)
         self._bind(base, tensor)
         self.next_edges = (edge, *inner.next_edges[1:])
-        self.saved = (inner,)
+        self._saved = (inner,)
 
     def shape_of(self, nr: int) -> Any:
         return self.base_layout
@@ -216,11 +227,11 @@ class CopySlices(_Geometry):
         return self._run(grad, recorded=True)
 
     def _run(self, grad: Tensor | None, recorded: bool) -> Grads:
-        if self.saved is None:
+        if self._saved is None:
             raise errors.backward_twice(self)
         if grad is None:
             return (None,) * len(self.next_edges)
-        inner: Node = self.saved[0]
+        inner: Node = self._saved[0]
         layout = self.base_layout
         result = grad.new_empty_strided(layout.shape, layout.strides).copy_(grad)
         place = self._slice(result)

@@ -47,8 +47,12 @@ def sub(self: Tensor, other: Any, *, alpha: Any = 1, out: Tensor | None = None) 
 
 def rsub(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """``other - alpha * self``."""
-    left = other if isinstance(other, Tensor) else _add(_mul(self, 0), other)
-    return _sub(left, _scaled("rsub", other, self, alpha))
+    return functions["rsub"](_scaled("rsub", other, self, alpha), other)
+
+
+def reflected_div(self: Tensor, other: Any) -> Tensor:
+    """``other / self``, by way of the reciprocal as in PyTorch."""
+    return _mul(functions["reciprocal"](self), other)
 
 
 def add_(self: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes, errors
+from ..autograd.cut import unrecorded
 from ..autograd.views import check_inplace, rebase_history
 from ..kernels import elementwise
 from ..layout import Layout, broadcast_shapes, contiguous_strides, dense_layout, layout
@@ -117,6 +118,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     result = copied(self, like_layout(self.layout, d))
     if d.category >= dtypes.FLOATING:
         record(_TO, (self,), (result,), {})
+    else:
+        unrecorded((self,), result, f"it was converted to {d.name}")
     return result
 
 
@@ -142,7 +145,7 @@ _COPY = node_class(
         "copy",
         "self src",
         grad={
-            "self": lambda grad: functions["mul"](grad, 0),
+            "self": lambda grad: grad.new_zeros(grad.layout.shape),
             "src": lambda grad, layout: to(grad.sum_to_size(layout.shape), layout.dtype),
         },
         node="CopyBackwards",
@@ -201,8 +204,6 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             f"output with shape {list(shape)} doesn't match the broadcast shape "
             f"{list(broadcast_shapes(src.layout.shape, shape))} in copy_()"
         )
-    if src.storage is self.storage and src.layout is self.layout and src.offset == self.offset:
-        return self
     return _overwrite(self, src, _COPY, (self, src))
 
 

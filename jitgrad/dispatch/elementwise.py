@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, errors
+from ..autograd.cut import found, unrecorded
 from ..autograd.node import Grads, Node, OperationNode
 from ..autograd.saved import recorded as note_recorded
 from ..autograd.saved import save_result, unpack, wants_grad
@@ -50,27 +51,32 @@ class ElementwiseNode(OperationNode):
 
     def name(self) -> str:
         row = self.row
-        if row.node_of_number and self.plan.inputs[-1].wrapped:
+        if row.node_of_number and self._plan.inputs[-1].wrapped:
             return row.node_of_number
+        if row.node_of_left_number and self._plan.inputs[0].wrapped:
+            return row.node_of_left_number
         return row.node_name
 
     def apply_recorded(self, grad: Tensor | None) -> Grads:
         """The same formulas, read as expressions over Tensors and so recorded."""
-        if self.saved is None:
+        if self._saved is None:
             raise errors.backward_twice(self)
         if grad is None:
             return (None,) * len(self.next_edges)
         values: dict[str, Any] = {"grad": grad}
         for index, name in enumerate(self.saves):
-            values[name] = unpack(self, index)
+            value = unpack(self, index)
+            if value.layout.wrapped:  # or a formula of it alone (log(2)) would be float32
+                value = value.to(self._plan.compute)  # type: ignore[attr-defined]
+            values[name] = value
         grads: list[Tensor | None] = []
-        for name, layout in zip(self.row.inputs, self.plan.inputs, strict=True):
+        for name, layout in zip(self.row.inputs, self._plan.inputs, strict=True):
             if name not in self.wanted:
                 grads.append(None)
                 continue
             formula = self.formulas[name]
             result = formula(*(values[x] for x in parse(self.row.grad[name]).names))
-            shape = self.plan.out.shape
+            shape = self._plan.out.shape
             if result.layout.shape != shape:
                 result = result.expand(shape)
             grads.append(_finish(result, layout))
@@ -94,7 +100,7 @@ def _passed_on(count: int, positions: Sequence[int]) -> Callable[[Node, Any], Gr
             return (None,) * count
         result: list[Any] = [None] * count
         for i in positions:
-            layout = node.plan.inputs[i]
+            layout = node._plan.inputs[i]
             same = grad.layout.shape == layout.shape and grad.layout.dtype is layout.dtype
             result[i] = grad if same else _finish(grad, layout)
         return tuple(result)
@@ -151,7 +157,7 @@ def _node_class(row: Elementwise, wanted: tuple[str, ...]) -> type[ElementwiseNo
         "saves": saves,
         "apply": apply,
         "save": staticmethod(_saver(saves, row.inputs)) if saves else None,
-        "fresh": tuple(x in wanted and not passes_on for x in row.inputs),
+        "_fresh": tuple(x in wanted and not passes_on for x in row.inputs),
         "formulas": _LazyFormulas(row),
     }
     return type(row.node_name, (ElementwiseNode,), members)
@@ -259,15 +265,25 @@ class _Operator:
         A view taken before its base required grad does require grad, and its gradient goes nowhere
         (PyTorch's rule); the result then requires grad too.
         """
-        if self.row.grad and any(requires_grad(t) for t in operands):
+        if any(requires_grad(t) for t in operands):
             self._attach(operands, plan, result)
+        else:
+            result.tracked = found(operands)
 
     def special(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:
-        """Recording under modes other than plain grad mode."""
+        """Recording under modes other than plain grad mode, and of rows without derivatives."""
         if modes.inference:
             result.counter = INFERENCE_COUNTER
-        elif modes.mode & GRAD and any(t.tracked and requires_grad(t) for t in operands):
+        elif modes.task is not None and not modes.mode & GRAD:
+            pass  # a formula at work in a backward pass: nobody asks where its history went
+        elif not self.row.grad:
+            unrecorded(operands, result, f"{self.row.name}() has no derivative")
+        elif not modes.mode & GRAD:
+            unrecorded(operands, result, "it was computed in a no_grad block")
+        elif any(t.tracked and requires_grad(t) for t in operands):
             self._attach(operands, plan, result)
+        else:
+            result.tracked = found(operands)
         if modes.levels:
             compute = tangents.by_formula(self.row, self.formulas, operands, result)
             tangents.propagate(operands, (result,), compute)
@@ -282,12 +298,12 @@ class _Operator:
         if cls is None:
             return None
         node = _new(cls)
-        node.seq = next_sequence_number()
+        node._seq = next_sequence_number()
         node.next_edges = edges
-        node.plan = plan
-        node.hooks = None
-        node.where = errors.caller()
-        node.saved = cls.save(*saved, result) if cls.save is not None else ()
+        node._plan = plan
+        node._hooks = None
+        node._where = errors.caller()
+        node._saved = cls.save(*saved, result) if cls.save is not None else ()
         return node
 
     def _attach(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:
@@ -371,9 +387,9 @@ class _Operator:
 
 def _resave_result(node: Node, target: Tensor) -> None:
     """A result saved before an in-place write counts from after it."""
-    saved = node.saved
+    saved = node._saved
     if saved and "result" in node.saves:  # type: ignore[attr-defined]
-        node.saved = (*saved[:-1], target.counter.version)
+        node._saved = (*saved[:-1], target.counter.version)
 
 
 def check_memory(target: Tensor, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -96,7 +96,7 @@ def resolve(of: Layout, indices: Indices) -> Indexed:
     first = indices[0]
     if len(indices) == 1 and first is not None and first.layout.dtype is int64 and of.ndim:
         shape = first.layout.shape
-        places, scale = locate((first,), shape, of.shape[:1], of.strides[:1])
+        places, scale = locate((first,), shape, of.shape[:1], of.strides[:1], empty=not of.numel)
         return Indexed((0,), shape, places, scale, (first.layout.strides,))
     given = expand_masks(of, indices)
     if len(given) == 1 and given[0][1].layout.dtype in MASKS:
@@ -118,7 +118,11 @@ def resolve(of: Layout, indices: Indices) -> Indexed:
             tensors.append(as_long(t))
     shape = _broadcast_indices([t.layout.shape for t in tensors])
     places, scale = locate(
-        tensors, shape, [of.shape[d] for d in dims], [of.strides[d] for d in dims]
+        tensors,
+        shape,
+        [of.shape[d] for d in dims],
+        [of.strides[d] for d in dims],
+        empty=not of.numel,
     )
     strides = tuple(expand_strides(t.layout.shape, t.layout.strides, shape) for t in tensors)
     return Indexed(tuple(dims), shape, places, scale, strides)
@@ -260,7 +264,7 @@ def _index_class(count: int) -> type[StructuredNode]:
     names = " ".join(f"i{k}" for k in range(count))
 
     def backward(grad: Tensor, layout: Layout, slots: Any, tensors: Any) -> Tensor:
-        zeros = grad.new_zeros(layout.shape)  # type: ignore[attr-defined]
+        zeros = grad.new_zeros(layout.shape)
         return _index_accumulated(zeros, _placed(tensors, slots), grad)
 
     row = Structured(
@@ -278,14 +282,14 @@ def _index_put_class(count: int, accumulate: bool) -> type[StructuredNode]:
     names = " ".join(f"i{k}" for k in range(count))
 
     def written(grad: Tensor, slots: Any, tensors: Any) -> Tensor:
-        zero = grad.new_zeros(())  # type: ignore[attr-defined]
+        zero = grad.new_zeros(())
         return index_put(grad, _placed(tensors, slots), zero)
 
     def values(grad: Tensor, layout: Layout, slots: Any, tensors: Any) -> Tensor:
         taken = index(grad, _placed(tensors, slots))
         if taken.layout.shape == layout.shape:
             return taken
-        return taken.sum_to_size(layout.shape)  # type: ignore[attr-defined]
+        return taken.sum_to_size(layout.shape)
 
     to_self: Callable[..., Any] = lambda grad: grad  # noqa: E731
     if not accumulate:
@@ -355,7 +359,7 @@ def broadcasts(shape: Shape, to: Shape) -> bool:
     return lead >= 0 and all(n in (1, m) for n, m in zip(shape, to[lead:], strict=True))
 
 
-def _index_put(self: Tensor, indices: Indices, values: Tensor, accumulate: bool = False) -> Write:
+def _index_put(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Write:
     """``self[indices] = values``, or ``+=`` where ``accumulate``; duplicates then add up.
 
     Args:
@@ -369,7 +373,7 @@ def _index_put(self: Tensor, indices: Indices, values: Tensor, accumulate: bool 
 
     Gradient: zero where it was overwritten; ``values`` gets what is at its places.
     """
-    if isinstance(indices, Tensor) or not isinstance(indices, (tuple, list)):
+    if not isinstance(indices, (tuple, list)):
         raise errors.argument("index_put_", "indices", "tuple of Tensors", indices)
     if not isinstance(values, Tensor):
         raise errors.argument("index_put_", "values", "Tensor", values)
@@ -392,7 +396,7 @@ def _index_accumulated(zeros: Tensor, indices: Indices, values: Tensor) -> Tenso
     write = _index_put(zeros, indices, values, True)
     write.run(zeros)
     tensors = write.inputs[2:]
-    record_indexed(write.cls, (zeros.detach(), values, *tensors), zeros, write.attributes)  # type: ignore[attr-defined]
+    record_indexed(write.cls, (zeros.detach(), values, *tensors), zeros, write.attributes)
     return zeros
 
 

@@ -59,12 +59,17 @@ def getitem(self: Tensor, item: Any) -> Tensor:
             return quick[0]
         if kind is slice:  # alone it makes a slice even of the whole dimension
             return view_of(self, "slice", (0, *bounds(item, self.layout.shape[0])))
-    elif kind is Tensor and item.layout.dtype is _INT64 and item.layout.ndim and self.layout.ndim:
+    elif kind is Tensor and _is_index(item, self):
         return index(self, (item,))
     result, indices = apply(self, as_tuple(item))
     if indices is not None:
         return index(result, indices)
     return view_of(self, "alias", ()) if result is self else result
+
+
+def _is_index(item: Tensor, indexed: Tensor) -> bool:
+    """Whether a tensor is an index that needs no reading: int64, and not a number."""
+    return item.layout.dtype is _INT64 and item.layout.ndim > 0 and indexed.layout.ndim > 0
 
 
 def _direct(self: Tensor) -> bool:
@@ -168,6 +173,15 @@ def bounds(item: slice, size: int) -> tuple[int, int, int]:
     return item.indices(size)
 
 
+def _is_whole(item: slice, size: int) -> bool:
+    """Whether a slice takes a dimension as it is, as written (PyTorch then makes no view)."""
+    return (
+        (item.start is None or item.start.__index__() == 0)
+        and (item.stop is None or item.stop.__index__() >= size)
+        and (item.step is None or item.step.__index__() == 1)
+    )
+
+
 def _integer(value: Any) -> int:
     if not hasattr(value, "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
@@ -243,7 +257,7 @@ def apply(self: Tensor, items: tuple[Any, ...]) -> tuple[Tensor, list[Tensor | N
         elif kind == "slice":
             size = shape[dim]
             start, end, step = bounds(entry, size)
-            if start or step != 1 or end < size:
+            if not _is_whole(entry, size):
                 offset += start * strides[dim]
                 size = max(0, -(-(end - start) // step))
                 views.append(("slice", (place, start, end, step)))
@@ -419,13 +433,16 @@ def setitem(self: Tensor, item: Any, value: Any) -> None:
     if quick:
         _assign(quick[0], value)
         return
+    if kind is Tensor and _is_index(item, self):
+        index_put_(self, (item,), _stripped(value))
+        return
     target, indices = apply(self, as_tuple(item))
     if indices is None:
         _assign(target, value)
         return
     of = value.layout
     if of.dtype is not target.layout.dtype and of.numel == 1 and _single_mask(indices):
-        value = value.to(target.layout.dtype)  # type: ignore[attr-defined]
+        value = value.to(target.layout.dtype)
     index_put_(target, indices, _stripped(value))
 
 

@@ -5,7 +5,8 @@ Each records one node, whose gradient is one kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..ops.table import structured
 from ..storage import Storage
 from ..tensor import Tensor, make
 from .elementwise import functions
-from .make import alias, dense
+from .make import alias, constant, dense
 from .plans import PlanCache
 from .record import StructuredNode, node_class, record
 from .reduction import mean as reduce_mean
@@ -38,22 +39,26 @@ def check_reduction(reduction: str) -> str:
 _plans = PlanCache()
 
 
-def _plan(kind: str, values: Tensor, target: Tensor, weight: Any, out: Layout, ignored: int) -> Any:
+def _run(kind: str, values: Tensor, target: Tensor, weight: Any, out: Tensor, ignored: int,
+         info: np.ndarray) -> None:  # fmt: skip
     layout = None if weight is None else weight.layout
-    key = (kind, values.layout, target.layout, layout, out, ignored)
-    found = _plans.get(key)
-    if found is None:
-        found = nll.plan(kind, values.layout, target.layout, layout, out, ignored)
-        _plans.add(key, found)
-    return found
-
-
-def _run(plan: Any, values: Tensor, target: Tensor, weight: Any, out: Tensor, info: Any) -> None:
+    key = (kind, values.layout, target.layout, layout, out.layout, ignored)
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plans.add(
+            key, nll.plan(kind, values.layout, target.layout, layout, out.layout, ignored)
+        )
     run, spec = plan
-    extra = values if weight is None else weight
-    operands = (values, target, extra, out)
+    operands = (values, target, values if weight is None else weight, out)
     buffers = [part for t in operands for part in (t.storage.buffer, t.offset)]
     run(spec, *buffers, info, 0)
+
+
+def _flat(tensor: Tensor, at: int) -> Tensor:
+    """The same elements without history, dimensions from ``at`` on merged into one."""
+    if tensor.layout.ndim <= at + 1:
+        return tensor
+    return reshape(alias(tensor), (*tensor.layout.shape[:at], -1))
 
 
 def _nll_grad(grad: Tensor, target: Tensor, weight: Any, layout: Layout, reduction: str,
@@ -62,8 +67,8 @@ def _nll_grad(grad: Tensor, target: Tensor, weight: Any, layout: Layout, reducti
     out = dense_layout(layout.shape, layout.dtype)
     nbytes = out.numel * out.dtype.itemsize
     result = make(Storage(np.zeros(nbytes, np.uint8)), 0, out)
-    plan = _plan(f"{reduction}_backward", grad, target, weight, out, ignored)
-    _run(plan, grad, target, weight, result, info)
+    plain = _flat(grad, 1) if grad.layout.ndim else grad
+    _run(f"{reduction}_backward", plain, _flat(target, 1), weight, _flat(result, 2), ignored, info)
     attributes = {"weight": weight, "reduction": reduction, "ignored": ignored, "info": info}
     _record(_NLL_BACKWARD, (grad, target, weight), result, attributes)
     return result
@@ -72,38 +77,44 @@ def _nll_grad(grad: Tensor, target: Tensor, weight: Any, layout: Layout, reducti
 def _nll_of(
     values: Tensor, target: Tensor, weight: Any, reduction: str, ignored: int, info: Any
 ) -> Tensor:
-    """The loss of values of up to three dimensions, the classes second unless alone."""
+    """The loss of [classes], [n, classes] or [n, classes, h, w]."""
     shape = target.layout.shape if reduction == "none" else ()
     result = dense(shape, values.layout.dtype)
-    plan = _plan(reduction, values, target, weight, result.layout, ignored)
-    _run(plan, values, target, weight, result, info)
+    flat = _flat(result, 1) if reduction == "none" else result
+    _run(reduction, _flat(values, 2), _flat(target, 1), weight, flat, ignored, info)
     attributes = {"weight": weight, "reduction": reduction, "ignored": ignored, "info": info}
     cls = _NLL if values.layout.ndim < 3 else _NLL_2D
     _record(cls, (values, target, weight), result, attributes)
     return result
 
 
-def _record(cls: type[StructuredNode], inputs: tuple[Any, ...], result: Tensor, call: Any) -> None:
-    """Record with an edge for the first input alone, as PyTorch's node has."""
-    record(cls, inputs if inputs[2] is not None else inputs[:2], (result,), call)
+def _record(cls: type[StructuredNode], inputs: Sequence[Any], result: Tensor, call: Any,
+            edges: int = 1) -> None:  # fmt: skip
+    """Record with edges for the first inputs alone: those that PyTorch's node has."""
+    record(cls, [x for x in inputs if x is not None], (result,), call)
     if result.edge is not None:
-        result.edge[0].next_edges = result.edge[0].next_edges[:1]
+        result.edge[0].next_edges = result.edge[0].next_edges[:edges]
 
 
 _NLL = node_class(
     structured("nll_loss", "self target weight", grad={"self": _nll_grad}, fresh=True)
 )
 _NLL_2D = node_class(
-    structured("nll_loss2d", "self target weight", grad={"self": _nll_grad}, node="NllLoss2DBackward0",
-               fresh=True)
-)  # fmt: skip
+    structured(
+        "nll_loss2d",
+        "self target weight",
+        grad={"self": _nll_grad},
+        node="NllLoss2DBackward0",
+        fresh=True,
+    )
+)
 _NLL_BACKWARD = node_class(
     structured(
         "nll_loss_backward",
         "gradient target weight",
         grad={
-            "gradient": lambda grad, target, weight, reduction, ignored, info: _nll_of(
-                grad, target, weight, reduction, ignored, info
+            "gradient": lambda grad, target, weight, reduction, ignored, info: (  # noqa: PLW0108
+                _nll_of(grad, target, weight, reduction, ignored, info)
             )
         },
         node="NllLossBackwardBackward0",
@@ -160,10 +171,11 @@ def nll_loss(
         )
     if weight is not None and weight.layout.dtype is not x.dtype:
         raise RuntimeError(f"nll_loss: expected weights of dtype {x.dtype}, got {weight.dtype}")
-    if x.ndim <= 3:
+    if x.ndim in (1, 2, 4):
         return _checked(input, target, weight, reduction, ignore_index)
-    flat = reshape(input, (*x.shape[:2], -1)), reshape(target, (x.shape[0], -1))
-    result = _checked(*flat, weight, reduction, ignore_index)
+    inner = math.prod(x.shape[2:])
+    images = reshape(input, (*x.shape[:2], 1, inner)), reshape(target, (x.shape[0], 1, inner))
+    result = _checked(*images, weight, reduction, ignore_index)
     return reshape(result, t.shape) if reduction == "none" else result
 
 
@@ -196,17 +208,15 @@ def _loss(name: str, inputs: str) -> Callable[..., Tensor]:
             grads[x] = eval(source, {"slope": slope})
     cls = node_class(structured(name, inputs, grad=grads, fresh=True))
 
-    def loss(*operands: Tensor, reduction: str = "mean") -> Tensor:
+    def loss(*operands: Any, reduction: str = "mean") -> Tensor:
         check_reduction(reduction)
         if reduction == "none":
             return elements(*operands)
-        plain = [alias(t) if isinstance(t, Tensor) else t for t in operands]
-        values = elements(*plain)
+        tensors = [t if isinstance(t, Tensor) else constant(t) for t in operands]
+        values = elements(*(alias(t) for t in tensors))
         result = _REDUCE[reduction](values)
         scale = 1.0 / max(values.layout.numel, 1) if reduction == "mean" else 1.0
-        tensors = [t for t in operands if isinstance(t, Tensor)]
-        numbers = {x: v for x, v in zip(names, operands, strict=True) if not isinstance(v, Tensor)}
-        record(cls, tensors, (result,), {"scale": scale, **numbers})
+        _record(cls, tensors, result, {"scale": scale}, len(grads))
         return result
 
     return loss

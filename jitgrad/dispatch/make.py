@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from .. import dtypes, state
+from .. import dtypes, errors, state
 from ..layout import Layout, Shape, Strides, dense_layout, layout, result_strides
-from ..storage import Storage
+from ..state import modes
+from ..storage import INFERENCE_COUNTER, Storage
 from ..tensor import Tensor, make
-
 
 _new = object.__new__
 _empty = np.empty
@@ -25,7 +26,8 @@ def fresh(of: Layout) -> Tensor:
     storage.buffer = _empty(of.numel * of.dtype.itemsize, _BYTE)
     storage.owner = storage.writer = None
     result = _new(Tensor)
-    result.storage = result.counter = storage
+    result.storage = storage
+    result.counter = INFERENCE_COUNTER if modes.inference else storage
     result.offset = 0
     result.layout = of
     result.edge = result.view_meta = result.meta = None
@@ -40,7 +42,8 @@ def fresh_like(tensor: Tensor, d: dtypes.dtype | None = None) -> Tensor:
 
 def like_layout(of: Layout, d: dtypes.dtype | None = None) -> Layout:
     """The dense layout PyTorch's preserve_format gives to a copy of ``of``."""
-    return layout(of.shape, result_strides(of.shape, [(of.shape, of.strides)]), d or of.dtype)
+    strides = of.strides if of.dense else result_strides(of.shape, [(of.shape, of.strides)])
+    return layout(of.shape, strides, d or of.dtype)
 
 
 def alias(tensor: Tensor) -> Tensor:
@@ -68,6 +71,7 @@ def constant(number: Any) -> Tensor:
             _constants.clear()
         of = _WRAPPED[kind]
         found = fresh(of)
+        found.counter = found.storage  # not of inference mode, in which it may be made
         try:
             found._array()[()] = number
         except OverflowError as error:
@@ -115,3 +119,19 @@ def strided(shape: Shape, strides: Strides, d: dtypes.dtype) -> Tensor:
     """An uninitialised tensor with the given strides, on a storage just large enough."""
     of = layout(shape, strides, d)
     return make(Storage.allocate(of.span() * d.itemsize), 0, of)
+
+
+# Arguments ----------------------------------------------------------------------------------------
+def int_argument(name: str, argument: str, value: Any) -> int:
+    """An integer argument as a plain int; TypeError for anything else."""
+    if value.__class__ is int:
+        return value
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise errors.argument(name, argument, "int", value)
+    return value.__index__()
+
+
+def ints_argument(name: str, argument: str, values: Any) -> tuple[int, ...]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise errors.argument(name, argument, "tuple of ints", values)
+    return tuple(int_argument(name, argument, v) for v in values)

@@ -17,7 +17,7 @@ from .elementwise import functions, prepare_out
 from .make import fresh
 from .plans import PlanCache
 from .record import Outcome, node_class, record
-from .view import expand, reshape, squeeze, unrecorded, unsqueeze, view_of
+from .view import expand, reshape, bare_view_of, squeeze, unsqueeze, view_of
 
 _NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
 _plans = PlanCache()
@@ -101,7 +101,7 @@ def product(a: Tensor, b: Tensor, target: Tensor | None = None) -> Tensor:
 
 
 def _t(x: Tensor) -> Tensor:
-    return (view_of if modes.mode else unrecorded)(x, "transpose", (-2, -1))
+    return (view_of if modes.mode else bare_view_of)(x, "transpose", (-2, -1))
 
 
 _MM = node_class(
@@ -223,7 +223,7 @@ def mm(self: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     except (KeyError, AttributeError):
         plan = _mm_plans.add((self.layout, mat2.layout), _mm_plan(self, mat2))
     result = _launch(plan, self, mat2, fresh(plan.out))
-    if self.tracked or mat2.tracked or modes.levels:
+    if self.tracked is not False or mat2.tracked is not False or modes.levels:
         record(_MM, (self, mat2), (result,), {}, plan.outcome)
     return result if out is None else _out("mm", result, out, (self, mat2))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import dtypes, printing, state
-from ..autograd import api, hooks
+from ..autograd import api, forward_ad, hooks
 from ..ops.table import ELEMENTWISE
 from ..tensor import Tensor
 from . import (
@@ -19,23 +19,26 @@ from . import (
     positions,
     rearrange,
     reduction,
+    reshaping,
     rows,
     scatter,
     shape,
+    split,
     view,
 )
 from .elementwise import functions, inplace_function, operators
 from .make import NUMBERS, constant, python_number
 
 
-def _reflected(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """``number <op> tensor`` from the function of ``tensor <op> tensor``."""
+def _reflected(function: Callable[..., Tensor], swapped: bool) -> Callable[..., Tensor]:
+    """``number <op> tensor``, by a function of (tensor, number) that computes it, or of the two in
+    their order (``swapped``)."""
 
     def reflected(self: Tensor, other: Any) -> Tensor:
         number = other if other.__class__ in NUMBERS else python_number(other)
         if number is None:
             return NotImplemented
-        return function(constant(number), self)
+        return function(constant(number), self) if swapped else function(self, number)
 
     return reflected
 
@@ -52,12 +55,14 @@ def _attach_elementwise() -> None:
 def _repr(self: Tensor) -> str:
     """As PyTorch prints it: values, dtype where it is not the default, history."""
     node = self.grad_fn
+    tangent = forward_ad.unpack_dual(self).tangent if state.modes.levels else None
     return printing.tensor_text(
         self._array(),
         dtype=repr(self.layout.dtype),
         default_dtype=repr(state.get_default_dtype()),
         requires_grad=self.requires_grad,
         grad_fn=None if node is None else node.name(),
+        tangent=None if tangent is None else repr(tangent),
     )
 
 
@@ -68,24 +73,28 @@ _OPERATORS = {
 }  # fmt: skip
 
 
+_reflections = {
+    "add": (functions["add"], False),
+    "mul": (functions["mul"], False),
+    "sub": (functions["rsub"], False),
+    "div": (arithmetic.reflected_div, False),
+}
+
+
 def _attach_operators() -> None:
     for operator, name in _OPERATORS.items():
         function = functions[name]
         setattr(Tensor, f"__{operator}__", function)
-        setattr(Tensor, f"__r{operator}__", _reflected(function))
+        reflected = _reflected(*_reflections.get(name, (function, True)))
+        setattr(Tensor, f"__r{operator}__", reflected)
         setattr(Tensor, f"__i{operator}__", inplace_function(name))
-    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    for name in ("lt", "le", "gt", "ge"):
         setattr(Tensor, f"__{name}__", functions[name])
-    Tensor.__eq__ = _or_not_implemented(functions["eq"], False)  # type: ignore[method-assign, assignment]
-    Tensor.__ne__ = _or_not_implemented(functions["ne"], True)  # type: ignore[method-assign, assignment]
-    Tensor.__neg__ = functions["neg"]  # type: ignore[attr-defined]
-    Tensor.__pos__ = arithmetic.positive  # type: ignore[attr-defined]
-    Tensor.__abs__ = functions["abs"]  # type: ignore[attr-defined]
-    Tensor.__invert__ = functions["bitwise_not"]  # type: ignore[attr-defined]
-    Tensor.__matmul__ = matmul.matmul  # type: ignore[attr-defined]
+    for name in ("eq", "ne"):
+        setattr(Tensor, f"__{name}__", _or_not_implemented(functions[name]))
 
 
-def _or_not_implemented(function: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
+def _or_not_implemented(function: Callable[..., Any]) -> Callable[..., Any]:
     """``==`` with something that is not a number or tensor is Python's business, not an error."""
 
     def compare(self: Tensor, other: Any) -> Any:
@@ -97,66 +106,102 @@ def _or_not_implemented(function: Callable[..., Any], otherwise: bool) -> Callab
     return compare
 
 
-def attach(module: Any, names: str) -> None:
-    """Make functions of a module methods of Tensor, under the same names."""
-    for name in names.split():
-        setattr(Tensor, name, getattr(module, name))
-
-
-def _attach_rest() -> None:
-    attach(
+# Modules and those of their functions that are methods under the same names.
+_FUNCTIONS: tuple[tuple[Any, str], ...] = (
+    (
         arithmetic,
         "add sub add_ sub_ div div_ clamp clamp_ addcmul addcmul_ addcdiv addcdiv_ isclose allclose "
         "equal positive",
-    )
-    Tensor.clip, Tensor.clip_ = arithmetic.clamp, arithmetic.clamp_  # type: ignore[attr-defined]
-    Tensor.subtract, Tensor.divide = arithmetic.sub, arithmetic.div  # type: ignore[attr-defined]
-    Tensor.where = arithmetic.where_method  # type: ignore[attr-defined]
-    Tensor.__repr__ = _repr  # type: ignore[method-assign]
-    attach(
+    ),
+    (
         view,
         "view view_as reshape flatten unflatten expand expand_as broadcast_to permute transpose t "
-        "movedim squeeze unsqueeze select narrow diagonal unfold as_strided split chunk unbind "
-        "detach",
-    )
-    attach(
-        convert,
-        "clone contiguous to type_as copy_ fill_ zero_ resize_ set_ cpu",
-    )
-    attach(
-        creation,
-        "new_tensor new_empty new_zeros new_ones new_full new_empty_strided",
-    )
-    attach(matmul, "mm bmm mv dot matmul addmm baddbmm outer")
-    attach(
+        "movedim squeeze unsqueeze select narrow diagonal unfold as_strided detach reshape_as "
+        "ravel swapaxes adjoint",
+    ),
+    (convert, "clone contiguous to type_as copy_ fill_ zero_ resize_ set_ cpu"),
+    (creation, "new_tensor new_empty new_zeros new_ones new_full new_empty_strided"),
+    (matmul, "mm bmm mv dot matmul addmm baddbmm outer"),
+    (
         reduction,
         "sum sum_to_size mean prod max min amax amin argmax argmin var std norm logsumexp softmax "
         "log_softmax cumsum",
-    )
-    for module in (index, positions, rearrange, rows, scatter):
-        attach(module, module.METHODS)
-    Tensor.__getitem__ = indexing.getitem  # type: ignore[attr-defined]
-    Tensor.__setitem__ = indexing.setitem  # type: ignore[attr-defined]
-    Tensor.any, Tensor.all = reduction.any_, reduction.all_  # type: ignore[attr-defined]
-    Tensor.swapaxes = Tensor.swapdims = view.transpose  # type: ignore[attr-defined]
-    Tensor.moveaxis = view.movedim  # type: ignore[attr-defined]
-    Tensor.ravel = lambda self: view.flatten(self.contiguous())  # type: ignore[attr-defined]
-    Tensor.T = property(lambda self: view.permute(self, tuple(reversed(range(self.layout.ndim)))))  # type: ignore[attr-defined]
-    Tensor.mT = property(lambda self: view.transpose(self, -2, -1))  # type: ignore[attr-defined]
-    Tensor.backward = api.tensor_backward  # type: ignore[attr-defined]
-    attach(hooks, "register_hook register_post_accumulate_grad_hook")
-    Tensor._embed = view.embed  # type: ignore[attr-defined]
-    Tensor._as_strided_adjoint = view.as_strided_adjoint  # type: ignore[attr-defined]
-    Tensor._unfold_adjoint = view.unfold_adjoint  # type: ignore[attr-defined]
-    Tensor._like = convert.like  # type: ignore[attr-defined]
-    Tensor._stack = staticmethod(shape.stack)  # type: ignore[attr-defined]
-    Tensor._reduces_to = lambda self, to: convert.shapes_reduce(self.layout.shape, to)  # type: ignore[attr-defined]
-    for name, d in (
-        ("float", dtypes.float32), ("double", dtypes.float64), ("long", dtypes.int64),
-        ("int", dtypes.int32), ("short", dtypes.int16), ("bool", dtypes.bool_),
-        ("byte", dtypes.uint8), ("char", dtypes.int8),
-    ):  # fmt: skip
-        setattr(Tensor, name, convert.cast_method(d, name))
+    ),
+    (hooks, "register_hook register_post_accumulate_grad_hook"),
+    *(
+        (module, module.METHODS)
+        for module in (index, positions, rearrange, reshaping, rows, scatter, split)
+    ),
+)
+
+
+def _reversed(self: Tensor) -> Tensor:
+    """The dimensions in reverse order."""
+    return view.permute(self, tuple(reversed(range(self.layout.ndim))))
+
+
+def _reduces_to(self: Tensor, shape: Any) -> bool:
+    """Whether summing over broadcast dimensions can give ``shape``."""
+    return convert.shapes_reduce(self.layout.shape, shape)
+
+
+# Methods whose function has another name.
+_METHODS: dict[str, Any] = {
+    "clip": arithmetic.clamp,
+    "clip_": arithmetic.clamp_,
+    "subtract": arithmetic.sub,
+    "divide": arithmetic.div,
+    "true_divide": arithmetic.div,
+    "where": arithmetic.where_method,
+    "any": reduction.any_,
+    "all": reduction.all_,
+    "split": split.split_method,
+    "swapdims": view.transpose,
+    "swapdims_": reshaping.transpose_,
+    "moveaxis": view.movedim,
+    "T": property(_reversed),
+    "mT": property(view.matrix_transpose),
+    "mH": property(view.matrix_transpose),
+    "H": property(view.matrix_adjoint),
+    "data": property(reshaping.get_data, reshaping.set_data),
+    "backward": api.tensor_backward,
+    "__repr__": _repr,
+    "__getitem__": indexing.getitem,
+    "__setitem__": indexing.setitem,
+    "__neg__": functions["neg"],
+    "__pos__": arithmetic.positive,
+    "__abs__": functions["abs"],
+    "__invert__": functions["bitwise_not"],
+    "__matmul__": matmul.matmul,
+    # What autograd, a layer below, asks tensors for.
+    "_embed": view.embed,
+    "_as_strided_adjoint": view.as_strided_adjoint,
+    "_unfold_adjoint": view.unfold_adjoint,
+    "_like": convert.like,
+    "_stack": staticmethod(shape.stack),
+    "_reduces_to": _reduces_to,
+    **{
+        name: convert.cast_method(d, name)
+        for name, d in (
+            ("float", dtypes.float32),
+            ("double", dtypes.float64),
+            ("long", dtypes.int64),
+            ("int", dtypes.int32),
+            ("short", dtypes.int16),
+            ("bool", dtypes.bool_),
+            ("byte", dtypes.uint8),
+            ("char", dtypes.int8),
+        )
+    },
+}
+
+
+def _attach_rest() -> None:
+    for module, names in _FUNCTIONS:
+        for name in names.split():
+            setattr(Tensor, name, getattr(module, name))
+    for name, method in _METHODS.items():
+        setattr(Tensor, name, method)
 
 
 _attach_elementwise()

@@ -7,6 +7,7 @@ number of threads, duplicates included.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -126,30 +127,32 @@ def check_wrapped(index: Tensor, dim: int, size: int) -> bool:
 
 
 def locate(
-    tensors: Sequence[Tensor], shape: Shape, sizes: Sequence[int], strides: Sequence[int]
+    tensors: Sequence[Tensor],
+    shape: Shape,
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    *,
+    empty: bool = False,
 ) -> tuple[Tensor, int]:
-    """The places that int64 index tensors name together, and what they count in; bounds checked."""
+    """The places that int64 index tensors name together, and what they count in.
+
+    Bounds are checked, but (as in PyTorch) where nothing is indexed: an empty index, or slices that
+    are ``empty``.
+    """
+    if empty or 0 in shape:
+        if 0 in sizes and 0 not in shape:
+            raise IndexError("index is out of bounds for dimension with size 0")
+        return dense(shape, int64), 1
     negative = [check_wrapped(t, k, n) for k, (t, n) in enumerate(zip(tensors, sizes, strict=True))]
     if len(tensors) == 1 and not negative[0]:
         return tensors[0], strides[0]
     places = dense(shape, int64)
     to = places.layout.strides
     for k, (t, size, stride) in enumerate(zip(tensors, sizes, strides, strict=True)):
-        of = t.layout
-        launch(
-            ("locate", of, shape, size, stride, k > 0),
-            lambda of=of, size=size, stride=stride, k=k: kernels.one_by_one(  # type: ignore[misc]
-                "locate",
-                shape,
-                expand_strides(of.shape, of.strides, shape),
-                to,
-                size,
-                stride,
-                int(k > 0),
-            ),
-            t,
-            places,
-        )
+        source = expand_strides(t.layout.shape, t.layout.strides, shape)
+        extras = size, stride, int(k > 0)
+        build = functools.partial(kernels.one_by_one, "locate", shape, source, to, *extras)
+        launch(("locate", t.layout, shape, extras), build, t, places)
     return places, 1
 
 

@@ -68,7 +68,7 @@ def operand_dtypes(
     lowest, highest = row.categories
     if not lowest <= promoted.category <= highest:
         raise unsupported(row, promoted)
-    if row.name == "sub" and any(x.dtype.category == dtypes.BOOL for x in numeric):
+    if row.name in ("sub", "rsub") and any(x.dtype.category == dtypes.BOOL for x in numeric):
         raise unsupported(row, dtypes.bool_)
     if row.promote is Promotion.LOGICAL:
         return dtypes.bool_, dtypes.bool_
@@ -83,8 +83,8 @@ def operand_dtypes(
 
 def unsupported(row: Elementwise, d: dtypes.dtype) -> Exception:
     """PyTorch's error for an operator on a dtype it does not have."""
-    if d.category == dtypes.BOOL and row.name in ("sub", "neg"):
-        sign = "Subtraction" if row.name == "sub" else "Negation"
+    if d.category == dtypes.BOOL and row.name in ("sub", "rsub", "neg"):
+        sign = "Negation" if row.name == "neg" else "Subtraction"
         return RuntimeError(
             f"{sign}, the `-` operator, with a bool tensor is not supported. If you are trying to "
             "invert a mask, use the `~` or `logical_not()` operator instead. (With two bool tensors "
@@ -105,7 +105,10 @@ def forward(row: Elementwise, inputs: tuple[Layout, ...]) -> Plan:
     """The plan of ``row`` with a freshly allocated result."""
     compute, stored = operand_dtypes(row, inputs)
     shape = shape_of(row, inputs)
-    strides = result_strides(shape, [(x.shape, x.strides) for x in inputs])
+    if row.name == "clone" and inputs[0].dense:
+        strides = inputs[0].strides
+    else:
+        strides = result_strides(shape, [(x.shape, x.strides) for x in inputs])
     plan = Plan(inputs, layout(shape, strides, stored), compute)
     plan.run, plan.spec = elementwise.plan(
         (row.forward,), row.inputs, inputs, (plan.out,), compute

@@ -80,15 +80,15 @@ def _check_flat(name: str, index: Any) -> None:
         )
 
 
+def _taken_adjoint(grad: Tensor, layout: Layout, indices: Tensor) -> Tensor:
+    return put(grad.new_zeros(layout.shape), indices, grad, accumulate=True)
+
+
 _TAKE = node_class(
     structured(
         "take",
         "self indices",
-        grad={
-            "self": lambda grad, layout, indices: put(
-                grad.new_zeros(layout.shape), indices, grad, accumulate=True
-            )
-        },
+        grad={"self": _taken_adjoint},
     )
 )
 
@@ -114,7 +114,7 @@ def take(self: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 def _put_self(grad: Tensor, layout: Layout, indices: Tensor, accumulate: bool) -> Tensor:
     if accumulate:
         return grad
-    return put(grad, indices, grad.new_zeros(indices.layout.shape))  # type: ignore[attr-defined]
+    return put(grad, indices, grad.new_zeros(indices.layout.shape))
 
 
 _PUT = node_class(
@@ -123,7 +123,7 @@ _PUT = node_class(
         "self source indices",
         grad={
             "self": _put_self,
-            "source": lambda grad, layout, indices: take(grad, indices).reshape(layout.shape),  # type: ignore[attr-defined]
+            "source": lambda grad, layout, indices: take(grad, indices).reshape(layout.shape),
         },
     )
 )
@@ -157,7 +157,7 @@ def _put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
             f"source.numel() = {given.numel}, index.numel() = {at.numel}"
         )
     indexed = _flat(of, index)
-    values = source.detach().reshape(at.shape)  # type: ignore[attr-defined]
+    values = source.detach().reshape(at.shape)
 
     def run(to: Tensor) -> None:
         found = indexed if to.layout is of else _flat(to.layout, index)
@@ -179,8 +179,8 @@ def _check_bool(name: str, mask: Any, words: str) -> None:
 
 def _masked_adjoint(grad: Tensor, layout: Layout, mask: Tensor) -> Tensor:
     shape = broadcast_shapes(layout.shape, mask.layout.shape)
-    zeros = grad.new_zeros(shape)  # type: ignore[attr-defined]
-    return masked_scatter(zeros, mask, grad).sum_to_size(layout.shape)  # type: ignore[no-any-return]
+    zeros = grad.new_zeros(shape)
+    return masked_scatter(zeros, mask, grad).sum_to_size(layout.shape)
 
 
 _MASKED_SELECT = node_class(
@@ -198,7 +198,7 @@ def masked_select(self: Tensor, mask: Tensor, *, out: Tensor | None = None) -> T
     """
     _check_bool("masked_select", mask, "masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(mask.layout.shape, self.layout.shape)
-    source = view_of(self.detach(), "expand", (shape,))  # type: ignore[attr-defined]
+    source = view_of(self.detach(), "expand", (shape,))
     places = true_places(view_of(mask, "expand", (shape,)), source.layout.strides)
     result = output("masked_select", (self, mask), places.layout.shape, self.layout.dtype, out)
     move_flat("take", source, Indexed((), places.layout.shape, places, 1, ()), result)
@@ -210,9 +210,9 @@ def _masked_source(grad: Tensor, layout: Layout, mask: Tensor) -> Tensor:
     found = masked_select(grad, mask)
     missing = layout.numel - found.layout.numel
     if missing:
-        rest = grad.new_zeros((missing,))  # type: ignore[attr-defined]
+        rest = grad.new_zeros((missing,))
         found = cat((found, rest))
-    return found.reshape(layout.shape)  # type: ignore[attr-defined, no-any-return]
+    return found.reshape(layout.shape)
 
 
 _MASKED_SCATTER = node_class(
@@ -222,7 +222,7 @@ _MASKED_SCATTER = node_class(
         grad={
             "self": lambda grad, layout, mask: functions["masked_fill"](grad, mask, 0).sum_to_size(
                 layout.shape
-            ),  # type: ignore[attr-defined]
+            ),
             "source": _masked_source,
         },
     )
@@ -252,7 +252,7 @@ def _masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Write:
     over = view_of(mask, "expand", (of.shape,))
     if count_true(over) > source.layout.numel:
         raise RuntimeError("Number of elements of source < number of ones in mask")
-    values = source.detach().reshape((-1,))  # type: ignore[attr-defined]
+    values = source.detach().reshape((-1,))
 
     def run(to: Tensor) -> None:
         places = true_places(over, to.layout.strides)
@@ -290,21 +290,21 @@ def nonzero(self: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) 
         with), where a 0-d tensor counts as a vector. No gradient.
     """
     source = lined(self) if as_tuple else self
-    mask = source if source.layout.dtype in MASKS else functions["ne"](source.detach(), 0)  # type: ignore[attr-defined]
+    mask = source if source.layout.dtype in MASKS else functions["ne"](source.detach(), 0)
     shape = source.layout.shape
     found = coordinates(true_places(mask, contiguous_strides(shape)), shape)
     if as_tuple:
-        return tuple(found.unbind(1))  # type: ignore[attr-defined]
+        return tuple(found.unbind(1))
     if out is not None:
         prepare_out("nonzero", (self,), out, found.layout.shape)
-        out.copy_(found)  # type: ignore[attr-defined]
+        out.copy_(found)
         return out
     return found
 
 
 def argwhere(self: Tensor) -> Tensor:
     """The coordinates of the elements that are not zero: ``nonzero(self)``."""
-    return nonzero(self)  # type: ignore[no-any-return]
+    return nonzero(self)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

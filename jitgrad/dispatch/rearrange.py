@@ -16,7 +16,7 @@ from ..kernels import index as kernels
 from ..kernels.drivers import plan_loops
 from ..layout import Layout, Shape, Strides, dense_layout, normalize_dim
 from ..ops.table import structured
-from ..tensor import Tensor, shape_argument
+from ..tensor import Tensor, make, shape_argument
 from .make import fresh, like_layout
 from .places import launch
 from .record import node_class, record
@@ -41,15 +41,15 @@ def _copy_nest(
 
 def _run_at(source: Tensor, start: int) -> Tensor:
     """The memory of a tensor from one of its elements on."""
-    from ..tensor import make
-
     return make(source.storage, source.offset + start * source.layout.dtype.itemsize, source.layout)
 
 
 # Flip and roll ------------------------------------------------------------------------------------
-_FLIP = node_class(
-    structured("flip", "self", grad={"self": lambda grad, dims: flip(grad, dims)}, fresh=True)
-)
+def _flipped_back(grad: Tensor, dims: tuple[int, ...]) -> Tensor:
+    return flip(grad, dims)
+
+
+_FLIP = node_class(structured("flip", "self", grad={"self": _flipped_back}, fresh=True))
 
 
 def _dims(name: str, dims: tuple[Any, ...], ndim: int) -> tuple[int, ...]:
@@ -126,14 +126,14 @@ def roll(self: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     if not moved:
         raise RuntimeError("`shifts` required")
     if not along and len(moved) == 1:
-        result = _rolled(self.reshape(-1).detach(), moved[0], 0).view(of.shape)  # type: ignore[attr-defined]
+        result = _rolled(self.reshape(-1).detach(), moved[0], 0).view(of.shape)
         result = result.detach()
     else:
         if len(moved) != len(along):
             raise RuntimeError(
                 f"shifts and dimensions must align. shifts: {len(moved)}, dims:{len(along)}"
             )
-        result = self.detach()  # type: ignore[attr-defined]
+        result = self.detach()
         for shift, dim in zip(moved, along, strict=True):
             result = _rolled(result, shift, normalize_dim(dim, of.ndim))
     record(_ROLL, (self,), (result,), {"shifts": moved, "dims": along})
@@ -181,7 +181,7 @@ def rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         raise RuntimeError(
             f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
         )
-    source = self.detach()  # type: ignore[attr-defined]
+    source = self.detach()
     turns = k % 4
     if turns == 0:
         result = source.clone(memory_format="contiguous")
@@ -189,7 +189,7 @@ def rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         result = flip(source, a, b)
     else:
         result = flip(source, b if turns == 1 else a)
-        result = view_of(result, "transpose", (a, b)).detach()  # type: ignore[attr-defined]
+        result = view_of(result, "transpose", (a, b)).detach()
     record(_ROT90, (self,), (result,), {"k": k, "dims": (a, b)})
     return result
 
@@ -199,7 +199,7 @@ def _repeat_adjoint(grad: Tensor, layout: Layout, repeats: Shape) -> Tensor:
     """The sum over all copies."""
     lead = len(repeats) - layout.ndim
     if 0 in repeats:
-        return grad.new_zeros(layout.shape)  # type: ignore[attr-defined, no-any-return]
+        return grad.new_zeros(layout.shape)
     sizes: list[int] = []
     copies: list[int] = []
     for k, count in enumerate(repeats):
@@ -208,8 +208,8 @@ def _repeat_adjoint(grad: Tensor, layout: Layout, repeats: Shape) -> Tensor:
             sizes.append(count)
         if k >= lead:
             sizes.append(layout.shape[k - lead])
-    split = grad.reshape(sizes)  # type: ignore[attr-defined]
-    return split.sum(tuple(copies)) if copies else split  # type: ignore[no-any-return]
+    split = grad.reshape(sizes)
+    return split.sum(tuple(copies)) if copies else split
 
 
 _REPEAT = node_class(structured("repeat", "self", grad={"self": _repeat_adjoint}))
@@ -278,7 +278,7 @@ def repeat_interleave(
     if repeats is None:
         return _interleaved_positions(self)
     if dim is None:
-        self, dim = self.reshape(-1), 0  # type: ignore[attr-defined]
+        self, dim = self.reshape(-1), 0
     dim = normalize_dim(dim, self.layout.ndim)
     if not isinstance(repeats, Tensor):
         return _interleave_all(self, int(repeats), dim)
@@ -287,7 +287,7 @@ def repeat_interleave(
     if of.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if of.numel == 1 and size != 1:
-        repeats = view_of(repeats.reshape(1), "expand", ((size,),))  # type: ignore[attr-defined]
+        repeats = view_of(repeats.reshape(1), "expand", ((size,),))
     elif of.numel != size:
         raise RuntimeError(
             f"repeats must have the same size as input along dim, but got repeats.size(0) = "
@@ -303,7 +303,7 @@ def _interleave_all(self: Tensor, count: int, dim: int) -> Tensor:
     wide = view_of(self, "unsqueeze", (dim + 1,))
     shape = wide.layout.shape
     wide = view_of(wide, "expand", ((*shape[: dim + 1], count, *shape[dim + 2 :]),))
-    copied = wide.clone(memory_format="contiguous")  # type: ignore[attr-defined]
+    copied = wide.clone(memory_format="contiguous")
     merged = (*shape[:dim], shape[dim] * count, *shape[dim + 2 :])
     return view_of(copied, "view", (merged,))
 
@@ -325,19 +325,17 @@ def _interleaved_positions(repeats: Tensor) -> Tensor:
 
 
 # Triangles ----------------------------------------------------------------------------------------
+def _lower(grad: Tensor, diagonal: int) -> Tensor:
+    return tril(grad, diagonal)
+
+
+def _upper(grad: Tensor, diagonal: int) -> Tensor:
+    return triu(grad, diagonal)
+
+
 _TRIANGLES = {
-    name: node_class(
-        structured(
-            name,
-            "self",
-            grad={
-                "self": (lambda grad, diagonal: triu(grad, diagonal))
-                if name == "triu"
-                else (lambda grad, diagonal: tril(grad, diagonal))
-            },
-        )
-    )
-    for name in ("tril", "triu")
+    "tril": node_class(structured("tril", "self", grad={"self": _lower})),
+    "triu": node_class(structured("triu", "self", grad={"self": _upper})),
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import errors
+from ..autograd.cut import found, unrecorded
 from ..autograd.node import Edge, Grads, OperationNode
 from ..autograd.saved import recorded, save_result, unpack, wants_grad
 from ..autograd.views import gradient_edge, requires_grad
@@ -45,7 +46,7 @@ class StructuredNode(OperationNode):
     names: tuple[str, ...]  # of the saved tensors
 
     def shape_of(self, nr: int) -> Any:
-        return self.plan.outs[nr]
+        return self._plan.outs[nr]
 
     @property
     def saved_names(self) -> Mapping[str, int | None]:
@@ -61,7 +62,7 @@ class StructuredNode(OperationNode):
         return self.attributes
 
     def apply(self, grad: Any) -> Grads:
-        if self.saved is None:
+        if self._saved is None:
             raise errors.backward_twice(self)
         row = self.row
         if grad is None or (row.outputs > 1 and all(g is None for g in grad)):
@@ -77,7 +78,7 @@ class StructuredNode(OperationNode):
                 grads.append(None)
                 continue
             values["position"] = index
-            values["layout"] = self.plan.inputs[index]
+            values["layout"] = self._plan.inputs[index]
             arguments = {p: values[p] for p in row.parameters[name]}
             grads.append(row.grad[name](**arguments))
         return tuple(grads)
@@ -92,8 +93,8 @@ def node_class(row: Structured) -> type[StructuredNode]:
             "__slots__": (),
             "row": row,
             "kept": {},
-            "outputs": row.outputs,
-            "fresh": (row.fresh,) * 64 if row.fresh else (),
+            "_outputs": row.outputs,
+            "_fresh": (row.fresh,) * 64 if row.fresh else (),
         },
     )
 
@@ -116,9 +117,17 @@ def record(
             if t.tracked and (t.view_meta is None or requires_grad(t)):
                 record_history(cls, inputs, outs, attributes, outcome)
                 return
-    elif mode:
-        if wants_grad(inputs):
-            record_history(cls, inputs, outs, attributes, outcome)
+        inherited = found(inputs)
+        if inherited is not False:
+            for out in outs:
+                out.tracked = inherited
+        return
+    if wants_grad(inputs):
+        record_history(cls, inputs, outs, attributes, outcome)
+    elif not modes.inference and modes.task is None:
+        for out in outs:
+            unrecorded(inputs, out, "it was computed in a no_grad block")
+    if mode:
         if modes.levels:
             tangents.structured(cls.row, inputs, outs, attributes)
 
@@ -149,17 +158,17 @@ def record_history(
         result = save_result(outs[0])
         saved += (result, result.counter.version)
     node = _new(cls)
-    node.seq = next_sequence_number()
+    node._seq = next_sequence_number()
     node.next_edges = tuple(edges)
-    node.hooks = None
-    node.where = errors.caller(3)
-    node.plan = outcome or Outcome.of(inputs, outs)
+    node._hooks = None
+    node._where = errors.caller(3)
+    node._plan = outcome or Outcome.of(inputs, outs)
     node.attributes = attributes
     node.names = names
-    node.saved = tuple(saved)
+    node._saved = tuple(saved)
     if modes.mode != GRAD:
         recorded(node)
-    for nr, out in enumerate(outs[: cls.outputs]):
+    for nr, out in enumerate(outs[: cls._outputs]):
         out.edge = (node, nr)
         out.tracked = True
 

@@ -16,6 +16,7 @@ from ..layout import (
     normalize_dim,
     normalize_dims,
 )
+from ..autograd.cut import unrecorded
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor
@@ -24,7 +25,8 @@ from .elementwise import functions, prepare_out
 from .make import fresh
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record
-from .view import expand, reshape, unrecorded, view_of
+from .view import bare_view_of, expand, reshape, view_of
+from .view import unrecorded as unrecorded_view
 
 _f = functions
 _plans = PlanCache()
@@ -68,7 +70,7 @@ def reduced(
 
 def _restored(grad: Tensor, of: Layout, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """A reduced tensor seen again in the shape before the reduction."""
-    look = view_of if modes.mode else unrecorded
+    look = view_of if modes.mode else bare_view_of_view
     if not keepdim and of.ndim:
         grad = look(grad, "view", (_shape(of, dims, True),)) if grad.layout.contiguous else reshape(grad, _shape(of, dims, True))
     return look(grad, "expand", (of.shape,))
@@ -174,7 +176,7 @@ class _Sum:
         run, of, cls, attributes, outcome = plan
         result = fresh(of)
         run(x.storage.buffer, x.offset, result.storage.buffer, 0)
-        if x.tracked or modes.levels:
+        if x.tracked is not False or modes.levels:
             record(cls, (x,), (result,), attributes, outcome)
         return result if out is None else _finish(self.kind, result, out, x)
 
@@ -460,6 +462,7 @@ def _arg(name: str, self: Tensor, dim: int | None, keepdim: bool, out: Tensor | 
     if not dims:
         return _finish(name, self.new_zeros((), dtype=dtypes.int64), out, self)  # type: ignore[attr-defined]
     (result,) = reduced(name, (self,), dims, (dtypes.int64,), keepdim)
+    unrecorded((self,), result, f"{name}() gives indices, which have no derivative")
     return _finish(name, result, out, self)
 
 

@@ -36,12 +36,12 @@ from .writes import Write, record_indexed, writer
 
 
 def _index_select_adjoint(grad: Tensor, layout: Layout, dim: int, indices: Tensor) -> Tensor:
-    zeros = grad.new_zeros(layout.shape)  # type: ignore[attr-defined]
+    zeros = grad.new_zeros(layout.shape)
     if not layout.ndim:
-        return index_add(zeros.reshape((1,)), 0, indices, grad.reshape((-1,))).reshape(())  # type: ignore[attr-defined]
+        return index_add(zeros.reshape((1,)), 0, indices, grad.reshape((-1,))).reshape(())
     move_rows("add", zeros, dim, as_long(lined(indices)), grad)
     attributes = {"dim": dim, "alpha": 1}
-    record_indexed(_INDEX_ADD, (zeros.detach(), grad, indices), zeros, attributes)  # type: ignore[attr-defined]
+    record_indexed(_INDEX_ADD, (zeros.detach(), grad, indices), zeros, attributes)
     return zeros
 
 
@@ -102,7 +102,7 @@ def _check_rows(name: str, self: Layout, dim: int, index: Any, dtypes: Sequence[
 
 
 def _scaled(grad: Tensor, alpha: Any) -> Tensor:
-    return grad if alpha == 1 else grad * alpha  # type: ignore[operator, no-any-return]
+    return grad if alpha == 1 else grad * alpha
 
 
 _INDEX_ADD = node_class(
@@ -112,7 +112,7 @@ _INDEX_ADD = node_class(
         grad={
             "self": lambda grad: grad,
             "source": lambda grad, layout, dim, indices, alpha: _scaled(
-                index_select(grad, dim, indices).expand(layout.shape),  # type: ignore[attr-defined]
+                index_select(grad, dim, indices).expand(layout.shape),
                 alpha,
             ),
         },
@@ -162,7 +162,7 @@ def _index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     check_range(places, dim, of.shape[dim] if of.ndim else 1)
     values = source
     if alpha != 1:
-        values = functions["mul"](source.detach(), number_of(alpha, of.dtype))  # type: ignore[attr-defined]
+        values = functions["mul"](source.detach(), number_of(alpha, of.dtype))
     attributes = {"dim": dim, "alpha": alpha}
     return Write(_INDEX_ADD, (self, source, index), attributes, _rows("add", dim, places, values))
 
@@ -170,9 +170,15 @@ def _index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 index_add, index_add_ = writer("index_add")(_index_add)
 
 
+def _filled_with_zero(grad: Tensor, dim: int, indices: Tensor) -> Tensor:
+    """The gradient of what was overwritten."""
+    blank: Any = index_fill
+    return blank(grad, dim, indices, 0)
+
+
 def _copied_source(grad: Tensor, layout: Layout, dim: int, indices: Tensor) -> Tensor:
     taken = index_select(grad, dim, indices)
-    return taken.expand(layout.shape) if layout.ndim else taken.reshape(())  # type: ignore[attr-defined]
+    return taken.expand(layout.shape) if layout.ndim else taken.reshape(())
 
 
 _INDEX_COPY = node_class(
@@ -180,7 +186,7 @@ _INDEX_COPY = node_class(
         "index_copy",
         "self source indices",
         grad={
-            "self": lambda grad, dim, indices: index_fill(grad, dim, indices, 0),
+            "self": _filled_with_zero,
             "source": _copied_source,
         },
     )
@@ -248,7 +254,7 @@ _INDEX_FILL = node_class(
     structured(
         "index_fill",
         "self indices",
-        grad={"self": lambda grad, dim, indices: index_fill(grad, dim, indices, 0)},
+        grad={"self": _filled_with_zero},
     )
 )
 _INDEX_FILL_TENSOR = node_class(
@@ -256,10 +262,10 @@ _INDEX_FILL_TENSOR = node_class(
         "index_fill_tensor",
         "self value indices",
         grad={
-            "self": lambda grad, dim, indices: index_fill(grad, dim, indices, 0),
+            "self": _filled_with_zero,
             "value": lambda grad, dim, indices: index_select(
                 grad, dim, _wrapped(grad, dim, indices)
-            ).sum(),  # type: ignore[attr-defined]
+            ).sum(),
         },
         node="IndexFillBackward1",
     )
@@ -271,7 +277,7 @@ def _wrapped(of: Tensor, dim: int, index: Tensor) -> Tensor:
     size = of.layout.shape[dim] if of.layout.ndim else 1
     if not check_wrapped(index, dim, size):
         return index
-    return functions["where"](index < 0, index + size, index)  # type: ignore[operator]
+    return functions["where"](index < 0, index + size, index)
 
 
 def _index_fill(self: Tensor, dim: int, index: Tensor, value: Any) -> Write:

@@ -12,6 +12,7 @@ from .. import errors
 from ..dtypes import BOOL, FLOATING, dtype, int32, int64
 from ..layout import (
     Layout,
+    Shape,
     broadcast_shapes,
     dense_layout,
     normalize_dim,
@@ -38,9 +39,9 @@ from .writes import Write, in_place, record_indexed, writer
 
 def _zeros_scattered(grad: Tensor, layout: Layout, dim: int, indices: Tensor) -> Tensor:
     """``zeros.scatter_add(dim, indices, grad)``: the gradient of a gather."""
-    zeros = grad.new_zeros(layout.shape)  # type: ignore[attr-defined]
+    zeros = grad.new_zeros(layout.shape)
     move_along("add", zeros, dim, as_long(indices), grad)
-    record_indexed(_SCATTER_ADD, (zeros.detach(), grad, indices), zeros, {"dim": dim})  # type: ignore[attr-defined]
+    record_indexed(_SCATTER_ADD, (zeros.detach(), grad, indices), zeros, {"dim": dim})
     return zeros
 
 
@@ -98,7 +99,7 @@ def take_along_dim(self: Tensor, indices: Tensor, dim: int | None = None) -> Ten
     Without ``dim`` both are read as vectors.
     """
     if dim is None:
-        return gather(self.reshape(-1), 0, indices.reshape(-1))  # type: ignore[attr-defined]
+        return gather(self.reshape(-1), 0, indices.reshape(-1))
     of, at = self.layout, indices.layout
     if at.dtype is not int64:
         raise RuntimeError(
@@ -115,7 +116,7 @@ def take_along_dim(self: Tensor, indices: Tensor, dim: int | None = None) -> Ten
         (*of.shape[:dim], 1, *of.shape[dim + 1 :]), (*at.shape[:dim], 1, *at.shape[dim + 1 :])
     )
     if check_wrapped(indices, dim, of.shape[dim]):
-        indices = functions["where"](indices < 0, indices + of.shape[dim], indices)  # type: ignore[operator]
+        indices = functions["where"](indices < 0, indices + of.shape[dim], indices)
     self = view_of(self, "expand", ((*shape[:dim], of.shape[dim], *shape[dim + 1 :]),))
     indices = view_of(indices, "expand", ((*shape[:dim], at.shape[dim], *shape[dim + 1 :]),))
     return gather(self, dim, indices)
@@ -153,17 +154,26 @@ def _check_scatter(name: str, self: Tensor, dim: int, index: Any, src: Any) -> t
     return dim, places
 
 
-def _gathered(grad: Tensor, layout: Layout, dim: int, indices: Tensor) -> Tensor:
-    """The gradient of a scattered source: only what the indices reached; zero elsewhere."""
-    found = gather(grad, dim, indices)
-    if found.layout.shape == layout.shape:
-        return found
-    zeros = grad.new_zeros(layout.shape)  # type: ignore[attr-defined]
-    if not found.layout.numel:
-        return zeros
-    corner = tuple(slice(0, n) for n in found.layout.shape)
-    zeros[corner] = found  # type: ignore[index]
+def _corner(whole: Tensor, shape: Shape) -> Tensor:
+    """The part of a source that an index of smaller shape reaches."""
+    if whole.layout.shape == shape:
+        return whole
+    return whole[tuple(slice(0, n) for n in shape)]
+
+
+def _padded(part: Tensor, shape: Shape) -> Tensor:
+    """A corner in its place among zeros: the adjoint of :func:`_corner`."""
+    if part.layout.shape == shape:
+        return part
+    zeros = part.new_zeros(shape)
+    if part.layout.numel:
+        zeros[tuple(slice(0, n) for n in part.layout.shape)] = part
     return zeros
+
+
+def _gathered(grad: Tensor, layout: Layout, dim: int, indices: Tensor) -> Tensor:
+    """The gradient of a scattered source: only what the index reached; zero elsewhere."""
+    return _padded(gather(grad, dim, indices), layout.shape)
 
 
 def _blanked(grad: Tensor, dim: int, indices: Tensor) -> Tensor:
@@ -218,17 +228,14 @@ def _scatter(
     if not combined:
         raise RuntimeError("reduce argument must be either add or multiply.")
     dim, places = _check_scatter("scatter", self, dim, index, src)
-    attributes = {"dim": dim}
-    if isinstance(src, Tensor):
-        cls, inputs = _SCATTER, (self, src, index)
-        values = src
-    else:
-        cls, inputs = _SCATTER_VALUE, (self, index)
-        values = number_of(python_number(src), self.layout.dtype)
+    is_tensor = isinstance(src, Tensor)
+    values = src if is_tensor else number_of(python_number(src), self.layout.dtype)
+    run = _along(combined, dim, places, values)
     if reduce is not None:
-        cls = _SCATTER_COMBINED
-        inputs = (*inputs[:-1], index) if len(inputs) == 3 else (self, values, index)
-    return Write(cls, inputs, attributes, _along(combined, dim, places, values))
+        return Write(_SCATTER_COMBINED, (self, values, index), {"dim": dim}, run)
+    if is_tensor:
+        return Write(_SCATTER, (self, values, index), {"dim": dim}, run)
+    return Write(_SCATTER_VALUE, (self, index), {"dim": dim}, run)
 
 
 def _no_derivative(grad: Tensor) -> Tensor:
@@ -268,9 +275,9 @@ _NEUTRAL = {"sum": 0, "mean": 0, "prod": 1}
 
 def _counts(grad: Tensor, dim: int, indices: Tensor, src: Layout, include_self: bool) -> Tensor:
     """How many values each element of a scatter_reduce is made of (at least one)."""
-    base = (grad.new_ones if include_self else grad.new_zeros)(grad.layout.shape)  # type: ignore[attr-defined]
-    counts = scatter_add(base, dim, indices, grad.new_ones(src.shape))  # type: ignore[attr-defined]
-    return functions["masked_fill"](counts, counts == 0, 1)  # type: ignore[operator]
+    base = (grad.new_ones if include_self else grad.new_zeros)(grad.layout.shape)
+    counts = scatter_add(base, dim, indices, grad.new_ones(src.shape))
+    return functions["masked_fill"](counts, counts == 0, 1)
 
 
 def _excluded(grad: Tensor, dim: int, indices: Tensor, include_self: bool) -> Tensor:
@@ -285,14 +292,14 @@ def _sum_self(grad: Tensor, dim: int, indices: Tensor, include_self: bool) -> Te
 def _mean_self(
     grad: Tensor, dim: int, indices: Tensor, src_layout: Layout, include_self: bool
 ) -> Tensor:
-    shared = grad / _counts(grad, dim, indices, src_layout, include_self)  # type: ignore[operator]
+    shared = grad / _counts(grad, dim, indices, src_layout, include_self)
     return _excluded(shared, dim, indices, include_self)
 
 
 def _mean_src(
     grad: Tensor, layout: Layout, dim: int, indices: Tensor, src_layout: Layout, include_self: bool
 ) -> Tensor:
-    shared = grad / _counts(grad, dim, indices, src_layout, include_self)  # type: ignore[operator]
+    shared = grad / _counts(grad, dim, indices, src_layout, include_self)
     return _gathered(shared, layout, dim, indices)
 
 
@@ -300,9 +307,9 @@ def _prod_self(
     grad: Tensor, original: Tensor, src: Tensor, dim: int, indices: Tensor, include_self: bool
 ) -> Tensor:
     # The product of the others: as if a zero in `self` had been a one.
-    ones = functions["masked_fill"](original, original == 0, 1)
-    others = scatter_reduce(ones, dim, indices, src, "prod", include_self=include_self) / ones  # type: ignore[operator]
-    return _excluded(grad * others, dim, indices, include_self)  # type: ignore[operator]
+    ones = functions["masked_fill"](original, functions["eq"](original, 0), 1)
+    others = scatter_reduce(ones, dim, indices, src, "prod", include_self=include_self) / ones
+    return _excluded(grad * others, dim, indices, include_self)
 
 
 def _prod_src(
@@ -315,10 +322,12 @@ def _prod_src(
     indices: Tensor,
     include_self: bool,
 ) -> Tensor:
-    zero = src == 0
-    zeros = grad.new_zeros(grad.layout.shape)  # type: ignore[attr-defined]
-    zeros = scatter_add(zeros, dim, indices, zero.to(grad.layout.dtype))  # type: ignore[attr-defined]
-    only = zero & _same_shape(gather(zeros, dim, indices) == 1, zero)  # type: ignore[operator, arg-type]
+    equal = functions["eq"]
+    zero = equal(src, 0)
+    zeros = grad.new_zeros(grad.layout.shape)
+    zeros = scatter_add(zeros, dim, indices, zero.to(grad.layout.dtype))
+    single = _padded(equal(gather(zeros, dim, indices), 1), src.layout.shape)
+    only = functions["logical_and"](zero, single)
     # Where it is the only zero of its product the gradient is the product of the others.
     others = scatter_reduce(
         original,
@@ -328,37 +337,19 @@ def _prod_src(
         "prod",
         include_self=include_self,
     )
-    plain = _gathered(grad * result, layout, dim, indices) / functions["masked_fill"](src, zero, 1)  # type: ignore[operator]
-    return functions["where"](only, _gathered(grad * others, layout, dim, indices), plain)  # type: ignore[operator]
-
-
-def _same_shape(part: Tensor, whole: Tensor) -> Tensor:
-    """A boolean corner of a tensor, false elsewhere."""
-    if part.layout.shape == whole.layout.shape:
-        return part
-    result = whole.new_zeros(whole.layout.shape)  # type: ignore[attr-defined]
-    result[tuple(slice(0, n) for n in part.layout.shape)] = part  # type: ignore[index]
-    return result
+    plain = _gathered(grad * result, layout, dim, indices) / functions["masked_fill"](src, zero, 1)
+    return functions["where"](only, _gathered(grad * others, layout, dim, indices), plain)
 
 
 def _extreme_shares(
     grad: Tensor, original: Tensor, src: Tensor, result: Tensor, dim: int, indices: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Which elements are the extreme, of ``self`` and of ``src``, and each one's gradient."""
-    d = grad.layout.dtype
-    of_self = (original == result).to(d)  # type: ignore[attr-defined]
-    reached = gather(result, dim, indices)
-    of_src = (_corner(src, indices) == reached).to(d)  # type: ignore[attr-defined]
+    d, equal = grad.layout.dtype, functions["eq"]
+    of_self = equal(original, result).to(d)
+    of_src = equal(_corner(src, indices.layout.shape), gather(result, dim, indices)).to(d)
     ties = scatter_add(of_self, dim, indices, of_src)
-    return of_self, of_src, grad / ties  # type: ignore[operator]
-
-
-def _corner(src: Tensor, index: Tensor) -> Tensor:
-    """The part of a source that an index of smaller shape reaches."""
-    shape = index.layout.shape
-    if src.layout.shape == shape:
-        return src
-    return src[tuple(slice(0, n) for n in shape)]  # type: ignore[index]
+    return of_self, of_src, grad / ties
 
 
 def _extreme_self(
@@ -371,7 +362,7 @@ def _extreme_self(
     include_self: bool,
 ) -> Tensor:
     of_self, _, shared = _extreme_shares(grad, original, src, result, dim, indices)
-    return _excluded(of_self * shared, dim, indices, include_self)  # type: ignore[operator]
+    return _excluded(of_self * shared, dim, indices, include_self)
 
 
 def _extreme_src(
@@ -384,12 +375,7 @@ def _extreme_src(
     indices: Tensor,
 ) -> Tensor:
     _, of_src, shared = _extreme_shares(grad, original, src, result, dim, indices)
-    part = of_src * gather(shared, dim, indices)  # type: ignore[operator]
-    if part.layout.shape == layout.shape:
-        return part
-    zeros = grad.new_zeros(layout.shape)  # type: ignore[attr-defined]
-    zeros[tuple(slice(0, n) for n in part.layout.shape)] = part  # type: ignore[index]
-    return zeros
+    return _padded(of_src * gather(shared, dim, indices), layout.shape)
 
 
 _FORMULAS: dict[str, dict[str, Callable[..., Any]]] = {
@@ -454,7 +440,7 @@ def _scatter_reduce(
             move_along("add", counts, dim, places, number_of(1, int64))
             functions["clamp_min"](counts, 1, out=counts)
             rounding = "div" if to.layout.dtype.category >= FLOATING else "floor_divide"
-            copy_elements(functions[rounding](to.detach(), counts), to)  # type: ignore[attr-defined]
+            copy_elements(functions[rounding](to.detach(), counts), to)
 
     attributes = {"dim": dim, "include_self": include_self, "src_layout": src.layout}
     return Write(_SCATTER_REDUCE[reduce], (self, src, self, index), attributes, run)

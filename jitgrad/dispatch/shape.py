@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import errors
-from ..layout import normalize_dim
+from ..layout import broadcast_shapes, normalize_dim
 from ..ops.table import structured
 from ..tensor import Tensor
 from . import convert
@@ -102,7 +102,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors expanded to their common shape, as views."""
-    from ..layout import broadcast_shapes
-
+    if len(tensors) == 1 and not isinstance(tensors[0], Tensor):
+        tensors = tuple(tensors[0])
     shape = broadcast_shapes(*(t.layout.shape for t in tensors))
-    return tuple(view_of(t, "expand", (shape,)) for t in tensors)
+    return tuple(
+        t if t.layout.shape == shape else view_of(t, "expand", (shape,)) for t in tensors
+    )

@@ -62,7 +62,7 @@ def propagate(inputs: Sequence[Tensor], outs: Sequence[Tensor], compute: Compute
             for out, tangent in zip(outs, compute(tangents), strict=False):
                 if tangent is not None and out.layout.dtype.is_floating_point:
                     if any(t is not None and t.storage is tangent.storage for t in tangents):
-                        tangent = tangent.clone()  # type: ignore[attr-defined]
+                        tangent = tangent.clone()
                     hold(out, level, fitted(tangent, out))
     for out in outs:
         _share_with_saved(out)
@@ -72,7 +72,7 @@ def _share_with_saved(out: Tensor) -> None:
     """What the node saved of its result is a dual tensor as the result is."""
     if out.edge is None or out.meta is None or out.meta.tangents is None:
         return
-    for kept in out.edge[0].saved or ():
+    for kept in out.edge[0]._saved or ():
         if kept.__class__ is SavedResult and kept.storage is out.storage:
             kept.autograd_meta().tangents = out.meta.tangents
         elif kept.__class__ is Packed and kept.nr is not None:
@@ -84,7 +84,7 @@ def _combined(parts: Sequence[Tangent]) -> Tangent:
     total: Tangent = None
     for part in parts:
         if part is not None:
-            total = part if total is None else total + part  # type: ignore[operator]
+            total = part if total is None else total + part
     return total
 
 
@@ -161,7 +161,7 @@ class Call:
         recorded = bool(modes.mode & GRAD)
         set_grad_mode(True)
         try:
-            seeds = [x.new_zeros(x.layout.shape, requires_grad=True) for x in self.outs]  # type: ignore[attr-defined]
+            seeds = [x.new_zeros(x.layout.shape, requires_grad=True) for x in self.outs]
             entering: Any = seeds[0] if self.row.outputs == 1 else seeds
             found, directions = [], []
             for index, tangent in enumerate(tangents):
@@ -174,7 +174,7 @@ class Call:
                     found.append(value)
                     directions.append(tangent)
             if not found:
-                return [x.new_zeros(x.layout.shape) for x in self.outs]  # type: ignore[attr-defined]
+                return [x.new_zeros(x.layout.shape) for x in self.outs]
             return api.grad(found, seeds, directions, create_graph=recorded, allow_unused=True)
         finally:
             set_grad_mode(recorded)
@@ -238,7 +238,7 @@ def before(target: Tensor, operands: Sequence[Tensor]) -> Sequence[Tensor] | Non
         if x.storage is not target.storage:
             return x
         if id(x) not in copies:
-            copies[id(x)] = x.clone()  # type: ignore[attr-defined]
+            copies[id(x)] = x.clone()
         return copies[id(x)]
 
     return [kept(x) for x in operands]

@@ -41,40 +41,52 @@ def {name}({signature}, *, out=None):
 
 RECORD = '''
     mode = modes.mode
-    if mode:
-        if mode != GRAD:
-            special(({arguments},), plan, result)
-        elif {tracked}:
+    if {tracked}:
+        if mode == GRAD:
 {edges}
             cls = classes[{mask}]
             if cls is None:
                 untracked(({arguments},), plan, result)
             else:
                 node = new(cls)
-                node.seq = next_seq()
+                node._seq = next_seq()
                 node.next_edges = ({next_edges},)
-                node.plan = plan
-                node.hooks = None
+                node._plan = plan
+                node._hooks = None
                 frame = getframe(1)
-                node.where = (frame.f_code, frame.f_lasti)
+                node._where = (frame.f_code, frame.f_lasti)
                 save = cls.save
-                node.saved = save({arguments}, result) if save is not None else ()
+                node._saved = save({arguments}, result) if save is not None else ()
                 result.edge = (node, 0)
                 result.tracked = True
+        else:
+            special(({arguments},), plan, result)
+    elif mode > GRAD:
+        special(({arguments},), plan, result)
+    else:
+        result.tracked = {inherited}
+'''
+
+# A row without derivatives: history ends at its result.
+CUT = '''
+    if {tracked} or modes.mode > GRAD:
+        special(({arguments},), plan, result)
+    else:
+        result.tracked = {inherited}
 '''
 
 APPLY = '''
 def apply(node, grad):
-    saved = node.saved
+    saved = node._saved
     if saved is None:
         raise backward_twice(node)
     if grad is None:
         return {undefined}
 {unpack}
     try:
-        plan = plans[node.plan, {layouts}]
+        plan = plans[node._plan, {layouts}]
     except KeyError:
-        plan = plans.add((node.plan, {layouts}), backward(({layouts},), node.plan))
+        plan = plans.add((node._plan, {layouts}), backward(({layouts},), node._plan))
 {allocate}
     plan.run(plan.spec, {buffers}, {outputs})
 {wrap}
@@ -116,10 +128,19 @@ def forward_source(
     numbers = "".join(
         f"    if {x}.__class__ in NUMBERS:\n        {x} = constant({x})\n" for x in inputs[1:]
     )
-    record = ""
-    if differentiable:
+    # The first operand that has lost its history says so to the result (autograd/cut.py).
+    inherited = " else ".join(f"{x}.tracked if {x}.tracked is not False" for x in inputs[:-1])
+    inherited = f"{inherited} else {inputs[-1]}.tracked" if inherited else f"{inputs[-1]}.tracked"
+    if not differentiable:
+        record = CUT.format(
+            arguments=", ".join(inputs),
+            tracked=_each(inputs, "{x}.tracked", " or "),
+            inherited=inherited,
+        )
+    else:
         record = RECORD.format(
             arguments=", ".join(inputs),
+            inherited=inherited,
             tracked=_each(inputs, "{x}.tracked", " or "),
             edges=_each(
                 inputs,

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
-from .. import errors
+from .. import dtypes, errors
+from ..autograd.cut import unrecorded
 from ..autograd.node import Edge
 from ..autograd.saved import recorded
-from ..autograd.views import Creation, ViewMeta, creation_now, gradient_edge, requires_grad
+from ..autograd.views import (
+    Creation,
+    ViewMeta,
+    creation_now,
+    gradient_edge,
+    requires_grad,
+)
 from ..layout import (
     Layout,
     Shape,
     Strides,
+    dense_layout,
     has_internal_overlap,
+    infer_shape,
     layout,
     normalize_dim,
+    view_strides,
 )
 from ..layout import span as span_of
 from ..ops.table import structured
@@ -25,7 +34,7 @@ from ..state import GRAD, modes, next_sequence_number
 from ..storage import INFERENCE_COUNTER
 from ..tensor import Tensor, make, shape_argument
 from . import tangents
-from .make import alias, strided
+from .make import alias, int_argument, ints_argument
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record
 
@@ -55,19 +64,27 @@ class _Kind:
 _kinds = {name: _Kind(row) for name, row in VIEWS.items()}
 
 
-def _node(cls: type[StructuredNode], source: Tensor, outcome: Outcome, named: Any) -> Edge | None:
+def plan_of(kind: str, of: Layout, arguments: tuple[Any, ...]) -> Any:
+    """How the view ``kind`` of a layout comes out (see _Kind.plan)."""
+    known = _kinds[kind]
+    return known.plans.get((of, arguments)) or known.plan(of, arguments)
+
+
+def node_of_view(
+    cls: type[StructuredNode], source: Tensor, outcome: Outcome, named: Any
+) -> Edge | None:
     """The edge of a new view, None if its source does not require grad."""
     edge = source.edge or gradient_edge(source)
     if edge is None and not requires_grad(source):
         return None
     node = _new(cls)
-    node.seq = next_sequence_number()
+    node._seq = next_sequence_number()
     node.next_edges = (edge,)
-    node.hooks = None
-    node.where = errors.caller(3)
-    node.plan = outcome
+    node._hooks = None
+    node._where = errors.caller(3)
+    node._plan = outcome
     node.attributes = named
-    node.names = node.saved = ()
+    node.names = node._saved = ()
     if modes.mode != GRAD:
         recorded(node)
     return (node, 0)
@@ -88,7 +105,9 @@ def view_of(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
         return result  # no view, but an inference tensor of its own
     result.tracked = True
     mode = modes.mode
-    edge = _node(known.cls, source, plan[3], plan[2]) if mode & GRAD and source.tracked else None
+    edge = None
+    if mode & GRAD and source.tracked:
+        edge = node_of_view(known.cls, source, plan[3], plan[2])
     parent = source.view_meta
     creation = _DEFAULT if mode == GRAD else creation_now()
     view = _new(ViewMeta)
@@ -111,23 +130,60 @@ def view_of(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
 _DEFAULT = Creation.DEFAULT
 
 
-def unrecorded(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
+def bare_view_of(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
     """The memory of a view as a tensor of its own: for formulas, which nobody else sees."""
-    known = _kinds[kind]
-    plan = known.plans.get((source.layout, arguments)) or known.plan(source.layout, arguments)
+    plan = plan_of(kind, source.layout, arguments)
     result = make(source.storage, source.offset + plan[1], plan[0])
     result.counter = source.counter
     return result
 
 
 # Views with PyTorch's signatures ------------------------------------------------------------------
-def view(self: Tensor, *shape: Any) -> Tensor:
+def view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
     """The same elements in another shape, without a copy; one size may be -1.
+
+    With a dtype instead of a shape: the same bytes read as that dtype, without history.
 
     Raises:
         RuntimeError: if the strides do not allow it (use reshape).
     """
+    if size is not None:
+        shape = (size,)
+    elif dtype is not None or (len(shape) == 1 and isinstance(shape[0], dtypes.dtype)):
+        return _reinterpreted(self, dtype or shape[0])
+    elif not shape:
+        raise TypeError("view() received an invalid combination of arguments - got ()")
     return view_of(self, "view", (shape_argument("view", shape),))
+
+
+def _reinterpreted(self: Tensor, d: dtypes.dtype) -> Tensor:
+    """``view(dtype)``: an alias that reads the bytes as ``d``."""
+    of = self.layout
+    old, new = of.dtype.itemsize, d.itemsize
+    shape, strides = of.shape, of.strides
+    if old != new:
+        ratio = max(old, new) // min(old, new)
+        what = f"to view {of.dtype.name} as {d.name} (different element sizes), but got"
+        if of.ndim == 0:
+            raise RuntimeError(f"self.dim() cannot be 0 {what.removesuffix(', but got')}")
+        if strides[-1] != 1:
+            raise RuntimeError(f"self.stride(-1) must be 1 {what} {strides[-1]}")
+        if old > new:
+            shape = (*shape[:-1], shape[-1] * ratio)
+            strides = (*(s * ratio for s in strides[:-1]), 1)
+        else:
+            for part, value in (
+                ("self.size(-1)", shape[-1]),
+                ("self.storage_offset()", self.offset // old),
+                *((f"self.stride({i})", s) for i, s in enumerate(strides[:-1])),
+            ):
+                if value % ratio:
+                    raise RuntimeError(f"{part} must be divisible by {ratio} {what} {value}")
+            shape = (*shape[:-1], shape[-1] // ratio)
+            strides = (*(s // ratio for s in strides[:-1]), 1)
+    result = make(self.storage, self.offset, layout(shape, strides, d))
+    result.counter = self.counter
+    return result
 
 
 def view_as(self: Tensor, other: Tensor) -> Tensor:
@@ -135,15 +191,25 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
     return view_of(self, "view", (other.layout.shape,))
 
 
-def reshape(self: Tensor, *shape: Any) -> Tensor:
+def reshape(self: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy."""
-    from ..layout import infer_shape, view_strides
-
     of = self.layout
-    new = infer_shape(shape_argument("reshape", shape), of.numel)
-    if view_strides(of.shape, of.strides, new) is None:
-        return _unsafe_view(self.clone(memory_format="contiguous"), new)  # type: ignore[attr-defined]
-    return view_of(self, "view", (new,))
+    new = infer_shape(shape_argument("reshape", sizes if shape is None else (shape,)), of.numel)
+    if of.contiguous:
+        return view_of(self, "view", (new,))
+    if view_strides(of.shape, of.strides, new) is not None:
+        return view_of(self, "reshape_alias", (new,))
+    return _unsafe_view(self.clone(memory_format="contiguous"), new)  # type: ignore[attr-defined]
+
+
+def reshape_as(self: Tensor, other: Tensor) -> Tensor:
+    """:func:`reshape` to the shape of ``other``."""
+    return reshape(self, other.layout.shape)
+
+
+def ravel(self: Tensor) -> Tensor:
+    """One dimension, without a copy where the tensor is contiguous."""
+    return view(self.contiguous(), -1)  # type: ignore[attr-defined]
 
 
 _UNSAFE_VIEW = node_class(
@@ -167,7 +233,8 @@ def _unsafe_view(copy: Tensor, shape: Shape) -> Tensor:
 def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Merge the dimensions from ``start_dim`` to ``end_dim`` into one."""
     of = self.layout
-    start, end = normalize_dim(start_dim, of.ndim), normalize_dim(end_dim, of.ndim)
+    start = normalize_dim(int_argument("flatten", "start_dim", start_dim), of.ndim)
+    end = normalize_dim(int_argument("flatten", "end_dim", end_dim), of.ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if of.ndim == 0:
@@ -182,17 +249,27 @@ def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 def unflatten(self: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Split one dimension into several."""
-    from ..layout import infer_shape
-
     of = self.layout
-    dim = normalize_dim(dim, of.ndim)
-    new = infer_shape(tuple(sizes), of.shape[dim])
+    dim = normalize_dim(int_argument("unflatten", "dim", dim), of.ndim)
+    sizes = ints_argument("unflatten", "sizes", sizes)
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    if not of.ndim:
+        raise RuntimeError("unflatten: got a 0-dim tensor, which has no dimension to split")
+    try:
+        new = infer_shape(sizes, of.shape[dim])
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
+            f"({of.shape[dim]}) in the input tensor ({error})"
+        ) from None
     return view(self, (*of.shape[:dim], *new, *of.shape[dim + 1 :]))
 
 
-def expand(self: Tensor, *sizes: Any) -> Tensor:
+def expand(self: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """Dimensions of size one repeated without a copy; -1 keeps a size."""
-    return view_of(self, "expand", (shape_argument("expand", sizes),))
+    given = sizes if size is None else (size,)
+    return view_of(self, "expand", (shape_argument("expand", given),))
 
 
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
@@ -202,18 +279,52 @@ def expand_as(self: Tensor, other: Tensor) -> Tensor:
 
 def broadcast_to(self: Tensor, shape: Sequence[int]) -> Tensor:
     """:func:`expand` to ``shape``."""
-    return view_of(self, "expand", (tuple(shape),))
+    return view_of(self, "expand", (ints_argument("broadcast_to", "size", shape),))
 
 
-def permute(self: Tensor, *dims: Any) -> Tensor:
+def permute(self: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """The dimensions in another order."""
-    order = shape_argument("permute", dims)
+    order = shape_argument("permute", order if dims is None else (dims,))
     return view_of(self, "permute", (tuple(d % (len(order) or 1) if d < 0 else d for d in order),))
 
 
 def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions swapped."""
-    return view_of(self, "transpose", (dim0, dim1))
+    return view_of(
+        self,
+        "transpose",
+        (int_argument("transpose", "dim0", dim0), int_argument("transpose", "dim1", dim1)),
+    )
+
+
+def swapaxes(self: Tensor, axis0: int, axis1: int) -> Tensor:
+    """:func:`transpose` by NumPy's name."""
+    return transpose(self, axis0, axis1)
+
+
+def matrix_transpose(self: Tensor, what: str = "mT") -> Tensor:
+    """The last two dimensions swapped."""
+    if self.layout.ndim < 2:
+        raise RuntimeError(
+            f"tensor.{what} is only supported on matrices or batches of matrices. Got "
+            f"{self.layout.ndim}-D tensor."
+        )
+    return view_of(self, "transpose", (-2, -1))
+
+
+def adjoint(self: Tensor) -> Tensor:
+    """The last two dimensions swapped (and conjugated, if complex)."""
+    return matrix_transpose(self, "adjoint()")
+
+
+def matrix_adjoint(self: Tensor) -> Tensor:
+    """``Tensor.H``: the adjoint of a matrix."""
+    if self.layout.ndim != 2:
+        raise RuntimeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {self.layout.ndim}-D "
+            "tensor. For batches of matrices, consider using tensor.mH"
+        )
+    return view_of(self, "transpose", (0, 1))
 
 
 def t(self: Tensor) -> Tensor:
@@ -223,9 +334,21 @@ def t(self: Tensor) -> Tensor:
 
 def movedim(self: Tensor, source: Any, destination: Any) -> Tensor:
     """Dimensions moved to other places, the others keeping their order."""
-    sources = (source,) if isinstance(source, int) else tuple(source)
-    targets = (destination,) if isinstance(destination, int) else tuple(destination)
+    if hasattr(source, "__index__"):
+        source, destination = (source,), (int_argument("movedim", "destination", destination),)
+    sources = ints_argument("movedim", "source", source)
+    targets = ints_argument("movedim", "destination", destination)
+    if len(sources) != len(targets):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({list(sources)} dims) should "
+            f"contain the same number of dims as destination ({list(targets)} dims)"
+        )
     n = self.layout.ndim
+    for name, dims in (("source", sources), ("destination", targets)):
+        if len({normalize_dim(d, n) for d in dims}) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(dims)})")
+    if not n:
+        return view_of(self, "alias", ())
     moved = {
         normalize_dim(b, n): normalize_dim(a, n) for a, b in zip(sources, targets, strict=True)
     }
@@ -235,19 +358,28 @@ def movedim(self: Tensor, source: Any, destination: Any) -> Tensor:
 
 def squeeze(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without its dimensions of size one (or those of ``dim`` that are)."""
+    return view_of(self, *squeezing(dim))
+
+
+def squeezing(dim: Any) -> tuple[str, tuple[Any, ...]]:
+    """The kind of view that ``squeeze`` takes, and its arguments."""
     if dim is None:
-        return view_of(self, "squeeze_all", ())
-    return view_of(self, "squeeze_dims", ((dim,) if isinstance(dim, int) else tuple(dim),))
+        return "squeeze_all", ()
+    if isinstance(dim, Sequence):
+        return "squeeze_dims", (ints_argument("squeeze", "dim", dim),)
+    return "squeeze_dim", (int_argument("squeeze", "dim", dim),)
 
 
 def unsqueeze(self: Tensor, dim: int) -> Tensor:
     """With a new dimension of size one at ``dim``."""
-    return view_of(self, "unsqueeze", (dim,))
+    return view_of(self, "unsqueeze", (int_argument("unsqueeze", "dim", dim),))
 
 
 def select(self: Tensor, dim: int, index: int) -> Tensor:
     """One index of a dimension, which disappears; IndexError if out of range."""
-    return view_of(self, "select", (dim, index))
+    return view_of(
+        self, "select", (int_argument("select", "dim", dim), int_argument("select", "index", index))
+    )
 
 
 def slice_(self: Tensor, dim: int, start: int | None, end: int | None, step: int = 1) -> Tensor:
@@ -260,7 +392,8 @@ def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
     of = self.layout
     if of.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    dim = normalize_dim(dim, of.ndim)
+    dim = normalize_dim(int_argument("narrow", "dim", dim), of.ndim)
+    start, length = int_argument("narrow", "start", start), int_argument("narrow", "length", length)
     n = of.shape[dim]
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
@@ -276,19 +409,21 @@ def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 def diagonal(self: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two dimensions, as the last dimension of the result."""
-    return view_of(self, "diagonal", (offset, dim1, dim2))
+    arguments = ints_argument("diagonal", "offset", (offset, dim1, dim2))
+    return view_of(self, "diagonal", arguments)
 
 
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of ``size`` every ``step`` along a dimension; they overlap if step < size."""
-    return view_of(self, "unfold", (dimension, size, step))
+    return view_of(self, "unfold", ints_argument("unfold", "dimension", (dimension, size, step)))
 
 
 def as_strided(
     self: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
     """Any shape and strides over the storage; RuntimeError where it would leave the storage."""
-    size, stride = tuple(size), tuple(stride)
+    size = ints_argument("as_strided", "size", size)
+    stride = ints_argument("as_strided", "stride", stride)
     first = self.storage_offset()
     start = first if storage_offset is None else storage_offset
     if len(size) == len(stride) and all(s >= 0 for s in stride):
@@ -303,122 +438,31 @@ def as_strided(
     return view_of(self, "as_strided", (size, stride, start - first))
 
 
-# Several views at once ----------------------------------------------------------------------------
-def split(self: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Parts of the given size (the last may be smaller) or of the given sizes, as views."""
-    of = self.layout
-    if of.ndim == 0:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
-    dim = normalize_dim(dim, of.ndim)
-    n = of.shape[dim]
-    if isinstance(split_size_or_sections, int):
-        size = split_size_or_sections
-        if size < 0 or (size == 0 and n):
-            raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
-        sections = [size] * (n // size if size else 1)
-        if size and (n % size or not sections):
-            sections.append(n % size)
-    else:
-        sections = list(split_size_or_sections)
-        if sum(sections) != n or any(s < 0 for s in sections):
-            raise RuntimeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
-                f"at dimension {dim}), but got split_sizes={sections}"
-            )
-    starts = [sum(sections[:i]) for i in range(len(sections))]
-    node = "split" if isinstance(split_size_or_sections, int) else "split_with_sizes"
-    return _several(
-        self, node, [("slice", (dim, a, a + s, 1)) for a, s in zip(starts, sections, strict=True)]
-    )
+def atleast(ndim: int) -> Any:
+    """``atleast_<ndim>d``: leading dimensions added until there are that many (as NumPy does)."""
+
+    def one(x: Tensor) -> Tensor:
+        rank = x.layout.ndim
+        if rank >= ndim:
+            return x
+        if rank == 0:
+            return reshape(x, (1,) * ndim)
+        if rank == 1:
+            x = unsqueeze(x, 0)
+        return unsqueeze(x, -1) if ndim == 3 else x
+
+    def atleast_nd(*tensors: Any) -> Any:
+        if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+            return one(tensors[0])
+        several = tensors[0] if len(tensors) == 1 else tensors
+        return tuple(one(x) for x in several)
+
+    atleast_nd.__name__ = atleast_nd.__qualname__ = f"atleast_{ndim}d"
+    atleast_nd.__doc__ = f"Each tensor with at least {ndim} dimension(s), as a view if it changes."
+    return atleast_nd
 
 
-def chunk(self: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` parts of equal size (the last may be smaller), as views."""
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    if self.layout.ndim == 0:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
-    n = self.layout.shape[normalize_dim(dim, self.layout.ndim)]
-    size = -(-n // chunks)
-    if size == 0:
-        return split(self, [0] * chunks, dim)
-    return split(self, size, dim)
-
-
-def unbind(self: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Every index of a dimension, as views."""
-    if self.layout.ndim == 0:
-        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
-    dim = normalize_dim(dim, self.layout.ndim)
-    return _several(
-        self, "unbind", [("select", (dim, i)) for i in range(self.layout.shape[dim])]
-    )
-
-
-def _gathered(grad: Any, layout: Layout, places: Any) -> Tensor:
-    """The gradient of a tensor from the gradients of its disjoint views."""
-    parts = [
-        (g._embed(layout, *place))
-        for g, place in zip(grad, places, strict=True)
-        if g is not None
-    ]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _multi_node(name: str, outputs: int) -> type[StructuredNode]:
-    row = structured_once(name, outputs)
-    return node_class(row)
-
-
-_multi: dict[tuple[str, int], type[StructuredNode]] = {}
-
-
-def structured_once(name: str, outputs: int) -> Any:
-    """The row of a function of several views, which depends on how many there are."""
-    from ..ops.table import Structured
-
-    return Structured(name, ("self",), {"self": _gathered}, outputs=outputs)
-
-
-def _several(
-    self: Tensor, name: str, places: Sequence[tuple[str, tuple[Any, ...]]]
-) -> tuple[Tensor, ...]:
-    """Views that share one node; none of them may be written in place under grad mode."""
-    results = []
-    for kind, arguments in places:
-        row = VIEWS[kind]
-        shape, strides, offset = row.geometry(self.layout, *arguments)
-        d = self.layout.dtype
-        result = make(
-            self.storage, self.offset + offset * d.itemsize, layout(shape, strides, d)
-        )
-        result.counter = self.counter
-        result.tracked = self.counter is not INFERENCE_COUNTER
-        results.append(result)
-    if self.counter is INFERENCE_COUNTER:
-        return tuple(results)  # no views, but inference tensors of their own
-    edge = None
-    if results and modes.mode & GRAD and self.tracked:
-        key = (name, len(results))
-        cls = _multi.get(key)
-        if cls is None:
-            cls = _multi[key] = _multi_node(*key)
-        outcome = Outcome.of((self,), results)
-        edge = _node(cls, self, outcome, {"places": tuple(places)})
-    creation = creation_now()
-    if creation is Creation.DEFAULT:
-        creation = Creation.MULTI_OUTPUT
-    base = self if self.view_meta is None else self.view_meta.base
-    for nr, result in enumerate(results):
-        own = None if edge is None else (edge[0], nr)
-        result.view_meta = ViewMeta(base, own, self.counter.version, creation)
-        if modes.levels:
-            kind, arguments = places[nr]
-            tangents.view(result, self, functools.partial(view_of, kind=kind, arguments=arguments))
-    return tuple(results)
+atleast_1d, atleast_2d, atleast_3d = atleast(1), atleast(2), atleast(3)
 
 
 # Adjoints -----------------------------------------------------------------------------------------
@@ -463,10 +507,7 @@ def as_strided_adjoint(
     accumulate_serially(place, source)
     result = as_strided(buffer, of.shape, of.strides, lead).clone()  # type: ignore[attr-defined]
     if has_internal_overlap(of.shape, of.strides):
-        ones = grad.new_zeros((reach,))  # type: ignore[attr-defined]
-        counted = as_strided(ones, of.shape, of.strides, lead)
-        accumulate_serially(counted, grad.new_ones(of.shape))  # type: ignore[attr-defined]
-        result = result / as_strided(ones, of.shape, of.strides, lead)
+        result = result / _multiplicity(grad, of)
     record(
         _AS_STRIDED_ADJOINT,
         (grad,),
@@ -479,8 +520,22 @@ def as_strided_adjoint(
 def _strided_again(
     grad: Tensor, of: Layout, size: Shape, stride: Strides, storage_offset: int
 ) -> Tensor:
-    laid_out = strided(of.shape, of.strides, of.dtype).copy_(grad)  # type: ignore[attr-defined]
-    return view_of(laid_out, "as_strided", (size, stride, storage_offset))
+    """The adjoint of the adjoint: ``grad`` laid out in memory like the input, and viewed."""
+    lead = max(0, -storage_offset)
+    reach = max(of.span(), storage_offset + span_of(size, stride)) + lead
+    if has_internal_overlap(of.shape, of.strides):
+        grad = grad / _multiplicity(grad, of)
+    memory = as_strided_adjoint(
+        grad, dense_layout((reach,), of.dtype), of.shape, of.strides, lead
+    )
+    return view_of(memory, "as_strided", (size, stride, storage_offset + lead))
+
+
+def _multiplicity(grad: Tensor, of: Layout) -> Tensor:
+    """How many elements of a tensor of layout ``of`` share each one's place, in its shape."""
+    ones = grad.new_ones(of.shape)  # type: ignore[attr-defined]
+    count = as_strided_adjoint(ones, dense_layout((of.span(),), of.dtype), of.shape, of.strides, 0)
+    return as_strided(count, of.shape, of.strides, 0)
 
 
 _AS_STRIDED_ADJOINT = node_class(
@@ -522,4 +577,7 @@ def accumulate_serially(place: Tensor, values: Tensor) -> None:
 
 def detach(self: Tensor) -> Tensor:
     """The same memory and version counter, without history."""
-    return alias(self)
+    result = alias(self)
+    if self.tracked is not False:
+        unrecorded((self,), result, "it was detached")
+    return result

@@ -40,7 +40,7 @@ def record_indexed(
 
 def _drop_index_edges(cls: type[StructuredNode], result: Tensor) -> None:
     if result.edge is not None:
-        node = result.edge[0]
+        node: Any = result.edge[0]
         node.next_edges = node.next_edges[: _differentiable(cls.row)]
 
 
@@ -105,7 +105,7 @@ def in_place(self: Tensor, write: Write) -> Tensor:
     if history is not None:
         node: Any = history[0]
         if node.names and node.names[-1] == "result":  # it is what it is after the write
-            node.saved = (*node.saved[:-1], self.counter.version)
+            node._saved = (*node._saved[:-1], self.counter.version)
         rebase_history(self, node)
     if old is not None:
         call = tangents.Call(write.cls.row, old, (self,), write.attributes)
@@ -121,7 +121,9 @@ def _check_memory(self: Tensor, write: Write) -> bool:
             overlap it where both are dense (PyTorch computes others, whatever comes of it).
     """
     of = self.layout
-    if write.expanded and has_internal_overlap(of.shape, of.strides):
+    if of.dense:
+        check_writable(self)
+    elif write.expanded and has_internal_overlap(of.shape, of.strides):
         check_writable(self)
         warnings.warn(
             f"Use of {write.expanded} on expanded tensors is deprecated. Please clone() the tensor "

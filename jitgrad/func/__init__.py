@@ -8,13 +8,17 @@ pytree is a tensor, or a tuple, list, dictionary or named tuple of pytrees.
 tensor(12.)
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from .forward import jacfwd, jvp
 from .module_call import functional_call
 from .reverse import grad, grad_and_value, jacrev, value_and_grad, vjp
+from .tree import ArgNums
 from .vectorize import vmap
 
 
-def hessian(func, argnums=0):  # type: ignore[no-untyped-def]
+def hessian(func: Callable[..., Any], argnums: ArgNums = 0) -> Callable[..., Any]:
     """The second derivatives of ``func``: ``jacfwd(jacrev(func, argnums), argnums)``."""
     return jacfwd(jacrev(func, argnums), argnums)
 

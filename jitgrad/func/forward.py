@@ -24,7 +24,7 @@ def _parts(output: Any, at: Level, strict: bool = False) -> tuple[Any, Any]:
                     "jvp(f, primals, tangents, strict=True): The output of f is independent of the "
                     "inputs. This is not allowed with strict=True."
                 )
-            tangent = primal.new_zeros(primal.layout.shape)  # type: ignore[attr-defined]
+            tangent = primal.new_zeros(primal.layout.shape)
         primals.append(primal)
         tangents.append(tangent)
     return rebuild(iter(primals)), rebuild(iter(tangents))
@@ -32,9 +32,7 @@ def _parts(output: Any, at: Level, strict: bool = False) -> tuple[Any, Any]:
 
 def _plain(aux: Any, at: Level) -> Any:
     leaves, rebuild = flatten(aux)
-    return rebuild(
-        iter(detach_level(x, at).primal if isinstance(x, Tensor) else x for x in leaves)
-    )
+    return rebuild(iter(detach_level(x, at).primal if isinstance(x, Tensor) else x for x in leaves))
 
 
 def jvp(
@@ -97,7 +95,7 @@ def jacfwd(
         for number, x in enumerate(given):
             columns.append([])
             for place in range(x.layout.numel):
-                direction = x.new_zeros(x.layout.shape)  # type: ignore[attr-defined]
+                direction = x.new_zeros(x.layout.shape)
                 direction._array().flat[place] = 1
                 with level() as at:
                     moved = list(given)
@@ -126,5 +124,5 @@ def jacfwd(
 def _matrix(columns: list[Tensor], shape: Any, of: Tensor) -> Tensor:
     full = (*shape, *of.layout.shape)
     if not columns:
-        return of.new_zeros(full)  # type: ignore[attr-defined, no-any-return]
-    return columns[0]._stack(columns, -1).reshape(full)  # type: ignore[attr-defined, no-any-return]
+        return of.new_zeros(full)
+    return columns[0]._stack(columns, -1).reshape(full)

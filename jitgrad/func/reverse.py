@@ -34,7 +34,7 @@ class Watched:
 
     def _own(self, x: Tensor) -> Tensor:
         if self.recorded and x.requires_grad:
-            return x.view_as(x)  # type: ignore[attr-defined, no-any-return]
+            return x.view_as(x)
         return without_history(x).requires_grad_()
 
     @property
@@ -73,7 +73,7 @@ class Watched:
                 retain_graph=True, create_graph=create_graph, allow_unused=True,
             )  # fmt: skip
         return [
-            x.new_zeros(x.layout.shape) if g is None else g  # type: ignore[attr-defined]
+            x.new_zeros(x.layout.shape) if g is None else g
             for x, g in zip(self.tensors, found, strict=True)
         ]
 
@@ -223,14 +223,14 @@ def jacrev(
 
 def _rows(watched: Watched, output: Tensor, create_graph: bool) -> list[Tensor]:
     shape = output.layout.shape
-    flat = output.reshape(-1)  # type: ignore[attr-defined]
+    flat = output.reshape(-1)
     rows = [
         watched.gradients([flat.select(0, i)], [None], create_graph)
         for i in range(output.layout.numel)
     ]
     if not rows:
-        return [x.new_zeros((*shape, *x.layout.shape)) for x in watched.tensors]  # type: ignore[attr-defined]
+        return [x.new_zeros((*shape, *x.layout.shape)) for x in watched.tensors]
     return [
-        output._stack(column).reshape((*shape, *x.layout.shape))  # type: ignore[attr-defined]
+        output._stack(column).reshape((*shape, *x.layout.shape))
         for x, column in zip(watched.tensors, zip(*rows, strict=True), strict=True)
     ]

@@ -54,9 +54,7 @@ def vmap(
     def transformed(*args: Any, **kwargs: Any) -> Any:
         leaves, rebuild = flatten(args)
         dims = _spread(in_dims if isinstance(in_dims, int) else _tuple(in_dims), args, "in_dims")
-        sizes = {
-            x.layout.shape[d] for x, d in zip(leaves, dims, strict=True) if _batched(x, d)
-        }
+        sizes = {x.layout.shape[d] for x, d in zip(leaves, dims, strict=True) if _batched(x, d)}
         if not sizes:
             raise ValueError("vmap: at least one input must be a tensor with a batch dimension")
         if len(sizes) > 1:
@@ -67,8 +65,7 @@ def vmap(
         results = []
         for i in range(sizes.pop()):
             member = [
-                x.select(d, i) if _batched(x, d) else x  # type: ignore[attr-defined]
-                for x, d in zip(leaves, dims, strict=True)
+                x.select(d, i) if _batched(x, d) else x for x, d in zip(leaves, dims, strict=True)
             ]
             results.append(func(*rebuild(iter(member)), **kwargs))
         return _stacked(results, out_dims)
@@ -95,5 +92,5 @@ def _stacked(results: list[Any], out_dims: Any) -> Any:
         first = column[0]
         if not isinstance(first, Tensor):
             raise ValueError(f"vmap: func must only return Tensors, got type {type(first)}")
-        stacked.append(first if dim is None else first._stack(column, dim))  # type: ignore[attr-defined]
+        stacked.append(first if dim is None else first._stack(column, dim))
     return rebuild(iter(stacked))

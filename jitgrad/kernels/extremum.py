@@ -1,10 +1,10 @@
 """Kernels that find where the largest or smallest element is, and what it is, in one launch.
 
 The first of equal elements is meant, and the first NaN, if there is one, as in PyTorch. Rows: the
-extreme of each block of 1024 elements is folded (vectorised); a block is remembered only if it beats
-what came before, and only the winner is searched at the end. Columns: a tile of best values and
-their rows, updated row by row without branches. Long rows are cut into chunks whose winners, pairs
-of value and index, a second launch compares in order.
+extreme of each block of 1024 elements is folded (vectorised); a block is remembered only if it
+beats what came before, and only the winner is searched at the end. Columns: a tile of best values
+and their rows, updated row by row without branches. Long rows are cut into chunks whose winners,
+pairs of value and index, a second launch compares in order.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def build(builder: Builder, kind: str, stored: dtype, kept: Nest, reduced: Nest)
             columns=columns,
         )
         return
-    slots = (*others, parts + bool(rest)) if not others else others
+    slots = others or (parts + bool(rest),)
     count = prod(slots)
     values = builder.temporary(count * steps * d.itemsize)
     indices = builder.temporary(count * steps * 8)

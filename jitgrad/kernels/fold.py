@@ -1,17 +1,18 @@
 """Kernels that fold one dimension: sum, product, largest, smallest of a formula.
 
 A row says what is folded and how: ``combine`` the values of ``term``, then ``result`` of the total.
-A kernel folds, for each of its n kept steps, the whole reduced dimension, in one of two ways:
+A kernel folds, for each of its n kept steps, the whole reduced dimension. There are two of each:
 
-* row by row, in blocks of 1024 elements, when elements of a row are neighbours: many independent
+* by rows, in blocks of 1024 elements, where elements of a row are neighbours: many independent
   accumulators inside a block (LLVM vectorises), then the blocks' totals one after the other;
-* by tiles of columns, when elements of different rows are neighbours: one accumulator per column,
-  four rows at a time, vectorised along the columns.
+* by columns, where elements of different rows are neighbours: a tile of accumulators, one for each
+  column, four rows at a time, vectorised along the columns.
 
-Accuracy (Higham, "The accuracy of floating point summation", 1993): blocks are summed in the
-working precision, with at most 64 terms one after the other, their totals in float64; for float64
-input these are compensated (Knuth's TwoSum). So the error does not grow with the length: float32
-sums are correct to about 8 ulp of the sum of magnitudes, float64 sums alike.
+Accuracy: a long sum is one of short sums (Higham, "The accuracy of floating point summation",
+1993). float32 is summed in blocks of at most 1024 elements, of which no more than 32 (rows), 64
+(columns) or 256 (rows with gaps) follow one another in float32; the blocks' totals are added in
+float64, so the error does not grow with the length. The totals of float64 blocks are added with
+their rounding errors (Knuth's TwoSum). Products are formed in float64, integers in int64.
 """
 
 from __future__ import annotations
@@ -107,7 +108,15 @@ _ROWS = """
 def fold(p0, r0, {scalars}n):
     a0 = p_{x}(p0)
     total = partial_identity
-    for i in range(n):
+    if r0 == 1:
+        for i in range(n):
+            {read_unit}
+            total = {fold}
+        return total
+    for i in range(n // 4):  # four at a time, as an addition takes several cycles
+        {read_four}
+        total = {fold_four}
+    for i in range(n // 4 * 4, n):
         {read}
         total = {fold}
     return total
@@ -248,12 +257,20 @@ def source(
         identity=_identity(row.combine, t.total),
     )
     arguments = ", ".join(f"{a}{i}" for a in "ps" for i in range(m + 2))
+
+    def four(index: str) -> list[str]:
+        return [line for u in range(4) for line in (read(index.format(u=u)), f"t{u} = P({term})")]
+
+    pairs = combine(combine("t0", "t1", "P"), combine("t2", "t3", "P"), "P")
     if not columns:
         scalars = [name for name in (*row.kept, *row.parameters) if name in in_term]
         return head + _ROWS.format(
             scalars="".join(f"{name}, " for name in scalars),
             x=raw.name,
             size=raw.itemsize,
+            read_unit=read("i"),
+            read_four=_lines(four("(4 * i + {u}) * r0"), 8),
+            fold_four=combine("total", pairs, "P"),
             read=read("i * r0"),
             fold=combine("total", f"P({term})", "P"),
             arguments=arguments,
@@ -265,10 +282,6 @@ def source(
             else f"total = {combine('total', 'part', 'A')}",
             finish=_lines(finish, 8),
         )
-    four = []
-    for u in range(4):
-        four += [read(f"(i + {u}) * r0 + (first + j) * s0"), f"t{u} = P({term})"]
-    pairs = combine(combine("t0", "t1", "P"), combine("t2", "t3", "P"), "P")
     return head + _COLUMNS.format(
         arguments=arguments,
         unpack=_lines(unpack, 4),
@@ -282,7 +295,7 @@ def source(
         else "totals[j] = identity",
         rows=ROWS if leveled else 1 << 30,
         kept=_lines(read_kept("(first + j)"), 20),
-        read_four=_lines(four, 20),
+        read_four=_lines(four("(i + {u}) * r0 + (first + j) * s0"), 20),
         fold_four=combine("part[j]", pairs, "P"),
         read=read("i * r0 + (first + j) * s0"),
         fold=combine("part[j]", f"P({term})", "P"),

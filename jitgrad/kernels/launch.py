@@ -155,9 +155,10 @@ def along(
     builder = Builder(len(operands))
     shape = operands[0].shape or (1,)
     strides = [x.strides or (1,) for x in operands]
+    if shape[dim] == 0:
+        return builder.program()
     kept = Nest(
-        shape[:dim] + shape[dim + 1 :] if shape[dim] else (0,),
-        tuple(s[:dim] + s[dim + 1 :] for s in strides),
+        shape[:dim] + shape[dim + 1 :], tuple(s[:dim] + s[dim + 1 :] for s in strides)
     ).merged()
     columns = kept.columnwise(strides[0][dim])
     builder.launch(

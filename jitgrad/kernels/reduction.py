@@ -66,7 +66,6 @@ ROWS: dict[str, Row] = {
     "any": Row(Combine.LARGEST, "x != 0"),
     "all": Row(Combine.SMALLEST, "x != 0"),
     "count_nonzero": Row(Combine.SUM, "x != 0"),
-    "count_valid": Row(Combine.SUM, "x != x"),
     "norm1": Row(Combine.SUM, "abs(x)"),
     "norm2": Row(Combine.SUM, "x * x", "sqrt(total)"),
     "square_sum": Row(Combine.SUM, "x * x"),
@@ -186,61 +185,102 @@ def _fold(
     """
     types = types or fold.types_of(row, sources[0].dtype, target.dtype)
 
-    *others, length = reduced.sizes or (1,)
-    *other_strides, step = reduced.strides[0] or (1,)
-    if 0 in others:
-        others, other_strides, length = [], [], 0
+    x, kept = sources[0], dict(zip(row.kept, sources[1:], strict=True))
     elements = prod(sizes)
-    parts, size, rest = parts_of(length, elements * prod(others))
 
-    def launch(
-        row: Row, length: int, sizes: tuple[int, ...], operands: Sequence[Source], start: int
-    ) -> None:
-        nest = Nest(sizes, tuple(s.strides for s in operands)).merged()
-        columns = nest.columnwise(step)
-        x, *kept, out = (s.dtype for s in operands)
-        extras = [length, count, step, start * step * x.itemsize]
+    def launch(row: Row, piece: Piece, operands: Sequence[Source]) -> None:
+        nest = Nest(piece.sizes + sizes, tuple(s.strides for s in operands)).merged()
+        columns = nest.columnwise(piece.step)
+        first, *others, out = (s.dtype for s in operands)
+        extras = [piece.length, count, piece.step, piece.start * first.itemsize]
         builder.launch(
-            fold.kernel(row, x, tuple(kept), out, types, columns),
+            fold.kernel(row, first, tuple(others), out, types, columns),
             nest,
             [s.dtype.itemsize for s in operands],
             [s.operand for s in operands],
             extras=extras + [bits(parameters[name]) for name in row.parameters],
-            work=max(1, length) * (1 + 4 * len(parse(row.term).functions)) // 2,
+            work=max(1, piece.length) * (1 + 4 * len(parse(row.term).functions)) // 2,
             columns=columns,
         )
 
-    if not others and parts == 1:
-        launch(row, length, sizes, [*sources, target], 0)
+    partial, final = row.staged(row.term, "total"), row.staged("x", row.result)
+    pieces = _pieces(reduced, Nest(sizes, (x.strides,)).merged(), bool(partial.kept))
+    if len(pieces) == 1 and not pieces[0].sizes:
+        launch(row, pieces[0], [*sources, target])
         return
 
-    # Fold one dimension, or each part of it. The totals go to a temporary with the kept dimensions
-    # innermost, so that what is left to fold is a single dimension of it.
-    partial, final = row.staged(row.term, "total"), row.staged("x", row.result)
-    x, kept = sources[0], dict(zip(row.kept, sources[1:], strict=True))
-    slots = (*others, parts + bool(rest))
+    # The totals of the pieces go to a temporary with the kept dimensions innermost, so that what is
+    # left to fold is a single dimension of it.
     inner = contiguous_strides(sizes)
-    outer = tuple(s * elements for s in contiguous_strides(slots))
     d = types.total
-    temporary = builder.temporary(prod(slots) * elements * d.itemsize)
-    lead = (0,) * len(slots)
-    for parts_now, length_now, slot in ((parts, size, 0), (1, rest, parts)):
-        if slot and not rest:
-            break
-        operands = [Source(x.operand, x.dtype, (*other_strides, size * step, *x.strides))]
+    slots = sum(prod(piece.sizes) for piece in pieces)
+    temporary = builder.temporary(slots * elements * d.itemsize)
+    at = temporary
+    for piece in pieces:
+        outer = tuple(s * elements for s in contiguous_strides(piece.sizes))
+        operands = [x._replace(strides=piece.strides + x.strides)]
         for name in partial.kept:
-            operands.append(kept[name]._replace(strides=lead + kept[name].strides))
-        at = temporary.moved(slot * elements * d.itemsize)
-        operands.append(Source(at, d, outer + inner))
-        launch(partial, length_now, (*others, parts_now, *sizes), operands, slot * size)
+            operands.append(kept[name]._replace(strides=(0,) * len(outer) + kept[name].strides))
+        launch(partial, piece, [*operands, Source(at, d, outer + inner)])
+        at = at.moved(prod(piece.sizes) * elements * d.itemsize)
     _fold(
         builder,
         final,
         [Source(temporary, d, inner), *(kept[name] for name in final.kept)],
         target,
         sizes,
-        Nest((prod(slots),), ((elements,),)),
+        Nest((slots,), ((elements,),)),
         count,
         parameters,
         fold.Types(d, d, d),
     )
+
+
+class Piece(NamedTuple):
+    """Part of a reduction that one launch does: a fold of ``length`` elements, ``step`` apart, for
+    each element of a nest of further dimensions, ``start`` elements from the first."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    length: int
+    step: int
+    start: int = 0
+
+
+NARROW = 128  # columns below which several rows are folded side by side
+WIDE = 512  # columns that these make together
+STACK = 512  # and rows of them in a piece
+
+
+def _pieces(reduced: Nest, kept: Nest, dependent: bool) -> list[Piece]:
+    """How a reduction is cut: by its geometry alone, never by the number of threads.
+
+    Both nests are merged; ``dependent`` says that the term varies with the kept element.
+    """
+    *others, length = reduced.sizes or (1,)
+    *other_strides, step = reduced.strides[0] or (1,)
+    elements = prod(kept.sizes)
+    if 0 in reduced.sizes:
+        return [Piece((), (), 0, 1)]
+    if others:
+        return [Piece(tuple(others), tuple(other_strides), length, step)]
+    packed = kept.strides[0] == (1,) and step == elements and elements < NARROW
+    if packed and not dependent and length * elements >= 16 * WIDE:
+        # A few columns, row after row: fold each of m neighbouring rows apart, as m times as many
+        # columns.
+        m = WIDE // elements
+        tall = length // (m * STACK)
+        rest = length % (m * STACK)
+        pieces = [
+            Piece((tall, m), (STACK * m * step, step), STACK, m * step),
+            Piece((m,), (step,), rest // m, m * step, (length - rest) * step),
+            Piece((1,), (0,), rest % m, step, (length - rest % m) * step),
+        ]
+        return [piece for piece in pieces if piece.length and prod(piece.sizes)]
+    parts, size, rest = parts_of(length, elements)
+    if parts == 1:
+        return [Piece((), (), length, step)]
+    pieces = [Piece((parts,), (size * step,), size, step)]
+    if rest:
+        pieces.append(Piece((1,), (0,), rest, step, parts * size * step))
+    return pieces

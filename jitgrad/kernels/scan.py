@@ -1,10 +1,10 @@
 """Kernels of running sums, products and extremes along a line.
 
 The running value has the accumulator's dtype (float64 for floats, int64 for integers), as in
-PyTorch. Lines whose elements are neighbours are walked one by one, four elements at a time where the
-accumulator is wider than they are: the prefixes of four are formed beside the running value, which
-then waits for one addition instead of four. Otherwise a tile of neighbouring lines is walked element
-by element, vectorised across the tile.
+PyTorch. Lines whose elements are neighbours are walked one by one, four elements at a time where
+the accumulator is wider than they are: the prefixes of four are formed beside the running value,
+which then waits for one addition instead of four. Otherwise a tile of neighbouring lines is walked
+element by element, vectorised across the tile.
 """
 
 from __future__ import annotations

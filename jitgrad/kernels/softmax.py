@@ -1,4 +1,4 @@
-"""Kernels that read a line, fold it, and write it back changed: softmax, log_softmax, their gradients.
+"""Kernels that read a line, fold it, and write it changed: softmax, log_softmax, their gradients.
 
 A row of the table has up to three stages along the line: its largest element ``peak``; the sum
 ``total`` of ``term``, which may be kept in the result meanwhile, where the last stage finds it as
@@ -24,7 +24,10 @@ TILE = 256  # lines walked together: so few that the later stages find their ele
 
 
 class Line(NamedTuple):
-    """What is done to a line. Formulas name ``inputs``, ``peak``, ``total``, ``log_total``, ``y``."""
+    """What is done to a line.
+
+    Formulas name ``inputs``, ``peak``, ``total``, ``log_total`` and ``y``.
+    """
 
     inputs: tuple[str, ...]
     peak: bool

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from .. import rng
 from ..dispatch import reduction
-from ..dispatch.creation import empty_like
+from ..dispatch.creation import empty_like, from_numpy
 from ..dispatch.elementwise import functions, operators
+from ..dispatch.generator import default_generator
 from ..dtypes import dtype
 from ..tensor import Tensor
 
@@ -183,8 +187,13 @@ def rrelu(
 ) -> Tensor:
     """A leaky ReLU whose slope is drawn uniformly when training, else the middle one."""
     if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
-    raise NotImplementedError("rrelu(training=True) is not implemented")
+        return _call("rrelu_with_noise", inplace, input, (lower + upper) / 2)
+    # One draw, in float64, for each element that needs one, in row-major order.
+    low = input.detach()._array() <= 0  # type: ignore[attr-defined]
+    drawn = rng.uniform(default_generator, int(low.sum()), lower, upper, "float64")
+    noise = np.ones(low.shape, input.dtype.np)
+    noise[low] = drawn
+    return _call("rrelu_with_noise", inplace, input, from_numpy(noise))
 
 
 # Softmax ------------------------------------------------------------------------------------------

@@ -6,9 +6,28 @@ from .. import dtypes
 from ..dispatch.creation import arange, zeros
 from ..dispatch.elementwise import functions
 from ..dispatch.matmul import addmm, matmul, mm
+from ..dispatch.record import StructuredNode, node_class, record
 from ..dispatch.reduction import norm, vector_norm
 from ..dispatch.view import reshape, t, unsqueeze
-from ..tensor import Tensor
+from ..layout import dense_layout
+from ..ops.table import structured
+from ..tensor import Tensor, make
+
+
+def _row(name: str, node: str) -> type[StructuredNode]:
+    back = {"self": lambda grad, layout: reshape(grad, layout.shape)}
+    return node_class(structured(name, "self", grad=back, node=node))
+
+
+_VIEW = _row("linear_view", "ViewBackward0")
+_UNSAFE_VIEW = _row("linear_unsafe_view", "UnsafeViewBackward0")
+
+
+def _reshaped(result: Tensor, shape: tuple[int, ...], cls: type[StructuredNode]) -> Tensor:
+    """A result that nobody else holds in another shape: its memory, but no view of it."""
+    reshaped = make(result.storage, result.offset, dense_layout(shape, result.layout.dtype))
+    record(cls, (result,), (reshaped,), {})
+    return reshaped
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -25,9 +44,14 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if weight.ndim != 2:
         result = matmul(input, t(weight))
         return result if bias is None else result + bias  # type: ignore[operator]
+    if bias is not None and input.ndim != 2 and not input.layout.contiguous:
+        return linear(input, weight) + bias  # type: ignore[operator]
     flat = input if input.ndim == 2 else reshape(input, (-1, *input.shape[-1:]))
     result = mm(flat, t(weight)) if bias is None else addmm(bias, flat, t(weight))
-    return result if flat is input else reshape(result, (*input.shape[:-1], weight.shape[0]))
+    if flat is input:
+        return result
+    shape = (*input.shape[:-1], weight.shape[0])
+    return _reshaped(result, shape, _UNSAFE_VIEW if bias is None else _VIEW)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -91,3 +91,7 @@ _activation(
     {"self": "where(self > 0, grad, weight * grad)", "weight": "where(self > 0, 0, self * grad)"},
     doc="self where positive, else scaled by a learned weight (He et al. 2015)",
 )  # fmt: skip
+_activation(
+    "rrelu_with_noise", "self noise", "where(self > 0, self, noise * self)",
+    "where(self > 0, grad, noise * grad)", doc="self where positive, else scaled by the noise",
+)  # fmt: skip

@@ -19,6 +19,9 @@ BITS = (BOOL, INTEGER)
 op("add", "self other", "self + other", grad={"self": "grad", "other": "grad"}, doc="self + other")
 op("sub", "self other", "self - other", grad={"self": "grad", "other": "-grad"},
    categories=NUMBERS, aliases=("subtract",), doc="self - other")
+op("rsub", "self other", "other - self", grad={"self": "-grad", "other": "grad"},
+   categories=NUMBERS, node="RsubBackward0", node_of_number="RsubBackward1", method=False,
+   inplace=False, doc="other - self")
 op("mul", "self other", "self * other", grad={"self": "grad * other", "other": "grad * self"},
    aliases=("multiply",), doc="self * other")
 op("div", "self other", "self / other", promote=FLOAT, aliases=("divide", "true_divide"),
@@ -42,7 +45,8 @@ op("fmod", "self other", "fmod(self, other)", integer_zero_division=True, catego
 op("pow", "self exponent", "pow(self, exponent)", domain=(0.5, 2.0),
    grad={"self": "where(exponent == 0, 0, grad * exponent * pow(self, exponent - 1))",
          "exponent": "grad * where((self == 0) & (exponent >= 0), 0, result * log(self))"},
-   node="PowBackward1", node_of_number="PowBackward0", doc="self to the power other")
+   node="PowBackward1", node_of_number="PowBackward0",
+   node_of_left_number="PowBackward2", doc="self to the power other")
 op("neg", "self", "-self", grad={"self": "-grad"}, categories=NUMBERS, aliases=("negative",),
    doc="-self")
 op("abs", "self", "abs(self)", grad={"self": "grad * sgn(self)"}, categories=NUMBERS, aliases=("absolute",),

@@ -49,6 +49,7 @@ class Elementwise:
         aliases: other public names of the same function.
         node: the autograd node's name; by default CamelCase of the name + ``Backward0``.
         node_of_number: the node's name where the last input is a Python number, if it is another.
+        node_of_left_number: and where the first is.
         integer_zero_division: whether an integer zero as last input is an error.
     """
 
@@ -65,6 +66,7 @@ class Elementwise:
     aliases: tuple[str, ...] = ()
     node: str = ""
     node_of_number: str = ""
+    node_of_left_number: str = ""
     integer_zero_division: bool = False
 
     def __post_init__(self) -> None:
@@ -105,9 +107,9 @@ class Structured:
         node: the autograd node's name.
         outputs: how many results carry gradients; with several, ``grad`` arrives as a tuple.
         fresh: whether every formula returns memory of its own (which a leaf may keep as .grad).
-        jvp: for inputs, a function that turns the input's ``tangent`` into its part of the result's,
-            of parameters named as for ``grad``. Without it the gradient formula is transposed
-            (dispatch/tangents.py), which is right for every row, and slower.
+        jvp: for inputs, a function that turns the input's ``tangent`` into its part of the
+            result's, of parameters named as for ``grad``. Without it the gradient formula is
+            transposed (dispatch/tangents.py), which is right for every row, and slower.
     """
 
     name: str

@@ -35,10 +35,10 @@ VIEWS: dict[str, View] = {}
 
 
 def _view(
-    grad: Callable[..., Any], node: str = ""
+    grad: Callable[..., Any], node: str = "", named: str = ""
 ) -> Callable[[Callable[..., Geometry]], Callable[..., Geometry]]:
     def add(geometry: Callable[..., Geometry]) -> Callable[..., Geometry]:
-        name = geometry.__name__
+        name = named or geometry.__name__
         row = structured(name, "self", grad={"self": grad}, node=node)
         parameters = geometry.__code__.co_varnames[1 : geometry.__code__.co_argcount]
         VIEWS[name] = View(geometry, row, parameters)
@@ -47,6 +47,7 @@ def _view(
     return add
 
 
+@_view(lambda grad, layout: grad.reshape(layout.shape), named="reshape_alias")
 @_view(lambda grad, layout: grad.reshape(layout.shape))
 def view(self: Layout, shape: Shape) -> Geometry:
     new = infer_shape(shape, self.numel)
@@ -161,10 +162,19 @@ def squeeze_all(self: Layout) -> Geometry:
     return _kept(self, lambda d: True)
 
 
-@_view(_unsqueezed, node="SqueezeBackward1")
+@_view(_unsqueezed, node="SqueezeBackward2")
 def squeeze_dims(self: Layout, dims: tuple[int, ...]) -> Geometry:
-    drop = {normalize_dim(d, self.ndim) for d in dims}
+    drop = [normalize_dim(d, self.ndim) for d in dims]
+    for d in drop:
+        if drop.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims in squeeze()")
     return _kept(self, drop.__contains__)
+
+
+@_view(_unsqueezed, node="SqueezeBackward1", named="squeeze_dim")
+def _squeeze_dim(self: Layout, dim: int) -> Geometry:
+    dim = normalize_dim(dim, self.ndim)
+    return _kept(self, lambda d: d == dim)
 
 
 @_view(lambda grad, layout, dim, index: grad._embed(layout, "select", (dim, index)))

@@ -131,7 +131,7 @@ def test_unused_inputs(lib: Any) -> None:
     assert g.tolist() == [1.0] * 3
     assert h is None
     g, h = grad(t * 1, (t, u), one, materialize_grads=True)
-    assert h.tolist() == [0.0] * 1 or h.tolist() == [[0.0, 0.0]] or list(h.shape) == list(u.shape)
+    assert h.tolist() == [[0.0, 0.0]]
     with pytest.raises(ValueError, match="Expected allow_unused to be True or not passed"):
         grad(t * 1, (t, u), one, materialize_grads=True, allow_unused=False)
     (t * 1).backward(one, inputs=[u])  # as if unused inputs were allowed
@@ -152,8 +152,11 @@ def test_only_nodes_on_paths_to_the_inputs_run(lib: Any) -> None:
     assert seen == ["y", "a"]
     seen.clear()
     v = leaf(lib)
-    lib.autograd.grad(y, v, f64(lib, [1.0] * 3), allow_unused=True)
+    one = f64(lib, [1.0] * 3)
+    lib.autograd.grad((y, y * 1), v, (one, one), allow_unused=True, retain_graph=True)
     assert seen == []
+    lib.autograd.grad(y, v, one, allow_unused=True)  # a single root is looked at all the same
+    assert seen == ["y"]
 
 
 def test_backward_with_a_non_leaf_input_runs_its_node(lib: Any) -> None:
@@ -180,8 +183,7 @@ def test_roots_without_history_or_gradient(lib: Any) -> None:
         lib.autograd.backward((t.sum(), plain.sum()))
     with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
         (t * 1).backward()
-    one_element = leaf(lib, [[3.0]]) if False else (t[:1] * 2).reshape(1, 1)
-    one_element.backward()
+    (t[:1] * 2).reshape(1, 1).backward()
     assert t.grad.tolist() == [2.0, 0.0, 0.0]
 
 
@@ -261,7 +263,7 @@ def test_undefined_gradients_pass_through(lib: Any) -> None:
     x.grad_fn.register_hook(lambda ins, outs: seen.append((ins[0], outs[0])))
     t.register_post_accumulate_grad_hook(lambda p: seen.append("accumulated"))
     back(undefined(lib).apply(x))
-    assert seen == [None, (None, None)]
+    assert seen == [None, (None, None), "accumulated"]
     assert t.grad is None
 
 
