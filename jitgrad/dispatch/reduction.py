@@ -26,7 +26,6 @@ from .make import fresh
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record
 from .view import bare_view_of, expand, reshape, view_of
-from .view import unrecorded as unrecorded_view
 
 _f = functions
 _plans = PlanCache()
@@ -70,7 +69,7 @@ def reduced(
 
 def _restored(grad: Tensor, of: Layout, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """A reduced tensor seen again in the shape before the reduction."""
-    look = view_of if modes.mode else bare_view_of_view
+    look = view_of if modes.mode else bare_view_of
     if not keepdim and of.ndim:
         grad = look(grad, "view", (_shape(of, dims, True),)) if grad.layout.contiguous else reshape(grad, _shape(of, dims, True))
     return look(grad, "expand", (of.shape,))
