@@ -127,6 +127,7 @@ def gradient_error(model: nn.Module, x: jg.Tensor, y: jg.Tensor, samples: int = 
     h, worst = 1e-5, 0.0
     with jg.no_grad():
         for parameter in exact.parameters():
+            assert parameter.grad is not None
             weights, gradient = parameter.view(-1), parameter.grad.view(-1)
             scale = gradient.abs().max().item()
             for i in jg.randperm(len(weights)).tolist()[:samples]:

@@ -31,7 +31,7 @@ class _Version(int):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return other.__class__ is _Version and int(self) == int(other)  # type: ignore[call-overload]
+        return other.__class__ is _Version and int(self) == int(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other

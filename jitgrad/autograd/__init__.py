@@ -7,7 +7,6 @@ from .api import backward, grad
 from .function import Function
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .gradcheck import gradcheck, gradgradcheck
-
 from .saved import SavedTensor
 from .variable import Variable
 

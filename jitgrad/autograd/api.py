@@ -36,9 +36,7 @@ def _roots(outputs: Sequence[Any], grads: Any, name: str) -> list[tuple[Edge, Te
     else:
         grads = _tensors(grads)
         if len(grads) != len(outputs):
-            raise RuntimeError(
-                f"got {len(outputs)} tensors and {len(grads)} gradients in {name}()"
-            )
+            raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients in {name}()")
     roots = []
     for index, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
         edge = _edge(output)
@@ -60,7 +58,7 @@ def _roots(outputs: Sequence[Any], grads: Any, name: str) -> list[tuple[Edge, Te
                     f"same dtype. Mismatch in dtype: grad_output[{index}] has a dtype of "
                     f"{grad.dtype} and output[{index}] has a dtype of {of.dtype}."
                 )
-            grad = grad.to(of.dtype)  # type: ignore[attr-defined]
+            grad = grad.to(of.dtype)
         if edge is not None:
             roots.append((edge, grad))
     return roots
@@ -218,10 +216,10 @@ def _batched(
     for i in range(count):
         keep = True if i < count - 1 else retain_graph
         rows.append(
-            grad(outs, ins, tuple(b[i] for b in batches), keep, create_graph, allow_unused)  # type: ignore[index]
+            grad(outs, ins, tuple(b[i] for b in batches), keep, create_graph, allow_unused)
         )
     return tuple(
-        None if column[0] is None else column[0]._stack(column)  # type: ignore[attr-defined]
+        None if column[0] is None else column[0]._stack(column)
         for column in zip(*rows, strict=True)
     )
 
@@ -246,5 +244,5 @@ def tensor_backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Accumulate the gradient of this tensor into the leaves' ``.grad`` (see ``autograd.backward``)."""
+    """Accumulate the gradient of this tensor into the leaves' ``.grad``, as ``autograd.backward``."""
     backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)

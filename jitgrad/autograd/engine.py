@@ -120,7 +120,7 @@ class GraphTask:
         if hooks is not None and hooks.post:
             outs = run_posthooks(hooks.post, outs, grads)
         if not self.keep_graph and node._saved:
-            node._saved = None
+            node._saved = None  # type: ignore[misc]
         return outs
 
     def evaluate_leaf(self, node: AccumulateGrad, grad: Any, owned: bool) -> None:
@@ -370,8 +370,8 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
             if not node._trusted:
                 outs = checked(node, outs)
             if not keep_graph and node._saved:
-                node._saved = None
-        index = 0
+                node._saved = None  # type: ignore[misc]
+        index = 0  # counted by hand: enumerate() costs as much as the rest of the loop's overhead
         for edge in node.next_edges:
             if edge is not None:
                 child = edge[0]
@@ -396,4 +396,4 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
                         leaves.append(child)
                     else:
                         heappush(ready, (-child._seq, child))
-            index += 1
+            index += 1  # noqa: SIM113

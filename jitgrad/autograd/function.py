@@ -30,8 +30,6 @@ _LEGACY = (
 class FunctionCtx:
     """What a custom function may do with the ``ctx`` that it gets."""
 
-    __slots__ = ()
-
     to_save: tuple[Any, ...]
     saved_for_forward: tuple[Any, ...] | None
     dirty_tensors: tuple[Any, ...]
@@ -299,7 +297,9 @@ def _bound(
     if defaults:
         bound.apply_defaults()
     if bound.kwargs:
-        raise TypeError(f"forward() got an unexpected keyword argument '{next(iter(bound.kwargs))}'")
+        raise TypeError(
+            f"forward() got an unexpected keyword argument '{next(iter(bound.kwargs))}'"
+        )
     return bound.args
 
 
@@ -349,7 +349,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         if not mode & GRAD or not wanted:
             return outs
         results = [
-            g.detach() if isinstance(g, Tensor) else g  # type: ignore[attr-defined]
+            g.detach() if isinstance(g, Tensor) else g
             for g in (outs if isinstance(outs, tuple) else (outs,))
         ]
         edges = [_leaf_edge(g) if isinstance(g, Tensor) else None for g in results]
@@ -367,6 +367,6 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
 def _leaf_edge(values: Tensor) -> Edge:
     """An edge that ends at a leaf nobody sees."""
-    leaf = values.detach()  # type: ignore[attr-defined]
+    leaf = values.detach()
     leaf.tracked = True
     return accumulator_edge(leaf)

@@ -150,7 +150,7 @@ def _written(out: Tensor, is_input: bool, edge: Edge | None, count: int) -> None
 
 def _without_gradient(out: Tensor, is_input: bool) -> Tensor:
     if is_input:
-        return out.detach() if out.requires_grad else _alias(out)  # type: ignore[attr-defined]
+        return out.detach() if out.requires_grad else _alias(out)
     if out.requires_grad and out.view_meta is None:
         # A view stays what it is, as one returned from a no_grad block would.
         out.edge, out.tracked = None, False
@@ -162,7 +162,7 @@ def _alias(tensor: Tensor) -> Tensor:
     mode = modes.mode
     modes.mode = mode & ~GRAD
     try:
-        return tensor.view_as(tensor)  # type: ignore[attr-defined]
+        return tensor.view_as(tensor)
     finally:
         modes.mode = mode
 

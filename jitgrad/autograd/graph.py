@@ -106,7 +106,7 @@ def register_multi_grad_hook(
 
     react = on_all if mode == "all" else on_any
     return _Handles(
-        [t.register_hook(_Indexed(react, i)) for i, t in enumerate(tensors)]  # type: ignore[attr-defined]
+        [t.register_hook(_Indexed(react, i)) for i, t in enumerate(tensors)]
     )
 
 
@@ -193,11 +193,11 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(tensor: Tensor) -> tuple[Any, Tensor]:
-            return tensor.device, tensor.cpu()  # type: ignore[attr-defined]
+            return tensor.device, tensor.cpu()
 
         def unpack(packed: tuple[Any, Tensor]) -> Tensor:
             device, tensor = packed
-            return tensor.to(device)  # type: ignore[attr-defined]
+            return tensor.to(device)
 
         super().__init__(pack, unpack)
 
@@ -267,7 +267,7 @@ class _MutationContext:
         family = self.families.pop(id(target.counter), ())
         for kept in list(family):
             if kept.tensor.counter is target.counter:
-                kept.tensor = kept.tensor.detach().clone()  # type: ignore[attr-defined]
+                kept.tensor = kept.tensor.detach().clone()
                 self.cloned.add(kept)
 
 

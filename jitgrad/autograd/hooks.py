@@ -107,9 +107,7 @@ def register_hook(self: Tensor, hook: Hook) -> RemovableHandle:
     tensor([2., 2.])
     """
     if not self.requires_grad:
-        raise RuntimeError(
-            "cannot register a hook on a tensor that doesn't require gradient"
-        )
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     node = self.grad_fn  # first: it may bring a view's history, and so its hooks, up to date
     meta = self.autograd_meta()
     if meta.hooks is None:
@@ -185,9 +183,9 @@ def run_prehooks(hooks: HookDict, grads: list[Any]) -> list[Any]:
     return grads
 
 
-def run_posthooks(hooks: HookDict, outs: Sequence[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+def run_posthooks(hooks: HookDict, leaving: Sequence[Any], grads: Sequence[Any]) -> Sequence[Any]:
     """A node's hooks on the gradients that leave it."""
-    outs, entered = tuple(outs), tuple(grads)
+    outs, entered = tuple(leaving), tuple(grads)
     for hook in list(hooks.values()):
         replaced = hook(outs, entered)
         if replaced is not None:

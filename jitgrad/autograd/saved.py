@@ -71,7 +71,7 @@ def unpack(node: Node, index: int) -> Tensor:
 
 def _modified(node: Node, tensor: Tensor, version: int) -> RuntimeError:
     if tensor.__class__ is SavedResult:
-        return errors.modified_inplace(tensor, version, node, tensor.nr, node)  # type: ignore[attr-defined]
+        return errors.modified_inplace(tensor, version, node, tensor.nr, node)
     edge: Any = tensor.edge or (tensor.view_meta and tensor.view_meta.edge)
     producer, nr = edge or (None, 0)
     return errors.modified_inplace(tensor, version, node, nr, producer)
@@ -107,7 +107,7 @@ class Packed:
         self.edge: Edge | None = None
         self.accumulator: weakref.ref[AccumulateGrad] | None = None
         if tensor.__class__ is SavedResult:
-            self.nr = tensor.nr  # type: ignore[attr-defined]
+            self.nr = tensor.nr
             self.requires_grad = True
             kept = make(tensor.storage, tensor.offset, tensor.layout)
             kept.counter = tensor.counter
@@ -169,18 +169,35 @@ def wants_grad(inputs: Iterable[Tensor]) -> bool:
 
 def recorded(node: Node) -> None:
     """What a new node needs in modes other than plain grad mode: packing, a traceback."""
-    hooks = modes.saved_hooks
-    if hooks and node._saved:
-        pack, unpack_hook = hooks[-1]
-        entries = list(node._saved)
-        for i in range(0, len(entries), 2):
-            tensor = entries[i]
-            # Python numbers are no tensors of the user's.
-            if tensor is not None and not tensor.layout.wrapped:
-                entries[i] = Packed(tensor, pack, unpack_hook)
-        node._saved = tuple(entries)
+    note_inputs(node)
+    pack_result(node)
+
+
+def note_inputs(node: Node) -> None:
+    """The part of :func:`recorded` that an operation in place does before it writes."""
+    if modes.saved_hooks and node._saved:
+        _pack(node, of_result=False)
     if anomaly.enabled():
         anomaly.note(node)
+
+
+def pack_result(node: Node) -> None:
+    """The rest, once the result is there."""
+    if modes.saved_hooks and node._saved:
+        _pack(node, of_result=True)
+
+
+def _pack(node: Node, of_result: bool) -> None:
+    pack, unpack_hook = modes.saved_hooks[-1]
+    entries: list[Any] = list(node._saved or ())
+    for i in range(0, len(entries), 2):
+        tensor = entries[i]
+        # Python numbers are no tensors of the user's.
+        if tensor is None or tensor.__class__ is Packed or tensor.layout.wrapped:
+            continue
+        if (tensor.__class__ is SavedResult) is of_result:
+            entries[i] = Packed(tensor, pack, unpack_hook)
+    node._saved = tuple(entries)  # type: ignore[misc]
 
 
 # Looking at what is saved -------------------------------------------------------------------------
@@ -220,7 +237,7 @@ class SavedTensor:
                 "only one pair of hooks is allowed at a time."
             )
         packed = Packed(tensor, pack_hook, unpack_hook)
-        self._node._saved = (*saved[: 2 * index], packed, *saved[2 * index + 1 :])
+        self._node._saved = (*saved[: 2 * index], packed, *saved[2 * index + 1 :])  # type: ignore[misc]
 
 
 # Operands that PyTorch takes as tensors even where a number is given; others stay numbers.
@@ -248,7 +265,7 @@ def saved_attribute(node: Node, name: str) -> Any:
 def _shown(tensor: Tensor, field: str) -> Any:
     if not tensor.layout.wrapped:
         return tensor
-    return tensor.clone() if field in _TENSORS else tensor.item()  # type: ignore[attr-defined]
+    return tensor.clone() if field in _TENSORS else tensor.item()
 
 
 # Only what is no ordinary attribute of a node comes here.

@@ -19,4 +19,4 @@ class Variable(metaclass=_IsTensor):
     _execution_engine = engine
 
     def __new__(cls, data: Tensor, requires_grad: bool = False) -> Any:
-        return data.detach().requires_grad_(requires_grad)  # type: ignore[attr-defined]
+        return data.detach().requires_grad_(requires_grad)

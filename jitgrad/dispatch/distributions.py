@@ -100,7 +100,7 @@ def text(value: float) -> str:
 # The distributions --------------------------------------------------------------------------------
 def draw_uniform(self: Tensor, low: float, high: float, generator: Any) -> Draw:
     _need_floats(self, "check_uniform_bounds")
-    gen, limit = stream("uniform_", generator), np.finfo(self.layout.dtype.np).max
+    gen, limit = stream("uniform_", generator), float(np.finfo(self.layout.dtype.np).max)
     kind = self.layout.dtype.tensor_type.removesuffix("Tensor")
     for name, bound in (("from", low), ("to", high)):
         if not -limit <= bound <= limit:
@@ -193,7 +193,7 @@ def random_(self: Tensor, *bounds: Any, generator: Any = None, **named: Any) -> 
     """
     low: int | None
     high: int | None
-    low, high = {0: (None, None), 1: (0, *bounds), 2: bounds}[len(bounds)]  # type: ignore[assignment]
+    low, high = {0: (None, None), 1: (0, *bounds), 2: bounds}[len(bounds)]
     low, high = named.pop("from", low), named.pop("to", high)
     if named:
         raise TypeError(f"random_() got an unexpected keyword argument '{next(iter(named))}'")
@@ -257,10 +257,10 @@ def draw_bernoulli(self: Tensor, p: Any, generator: Any) -> Draw:
     if not p.layout.dtype.is_floating_point:
         _need_floats(p, "bernoulli_tensor_cpu_p_")
     order = iteration_order(self.layout.shape, [self.layout.strides])
-    odds = p.detach().expand(self.layout.shape)._array().transpose(order)  # type: ignore[attr-defined]
+    odds = p.detach().expand(self.layout.shape)._array().transpose(order)
     if not bool(((odds >= 0) & (odds <= 1)).all()):
         raise RuntimeError(
-            "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got false: every "
+            "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got false. Every "
             "probability must be in [0, 1]"
         )
     return lambda n, d, out: rng.bernoulli(gen, n, odds.reshape(n), d, out)

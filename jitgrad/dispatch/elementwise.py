@@ -12,8 +12,8 @@ import numpy as np
 from .. import dtypes, errors
 from ..autograd.cut import found, unrecorded
 from ..autograd.node import Grads, Node, OperationNode
+from ..autograd.saved import note_inputs, pack_result, save_result, unpack, wants_grad
 from ..autograd.saved import recorded as note_recorded
-from ..autograd.saved import save_result, unpack, wants_grad
 from ..autograd.views import check_inplace, gradient_edge, rebase_history, requires_grad
 from ..kernels import drivers
 from ..kernels.expression import parse
@@ -352,6 +352,8 @@ class _Operator:
         # What the node saves of other operands is what they were before this write: a node that
         # saved the very tensor it overwrites must find the versions apart.
         node = self._node(operands, saved, plan, target) if recorded else None
+        if node is not None and modes.mode != GRAD:
+            note_inputs(node)
         if any(a is not b for a, b in zip(sources, operands, strict=True)):
             layouts = tuple(t.layout for t in sources)
             plan = plans.into(self.row, layouts, target.layout)
@@ -364,7 +366,7 @@ class _Operator:
         if node is not None:
             _resave_result(node, target)
             if modes.mode != GRAD:
-                note_recorded(node)
+                pack_result(node)
             rebase_history(target, node)
         if old is not None:
             tangents.written(target, old, tangents.by_formula(self.row, self.formulas, old, target))

@@ -31,11 +31,11 @@ class Generator(rng.Generator):
         """Where its numbers are made."""
         return CPU
 
-    def get_state(self) -> Tensor:  # type: ignore[override]
+    def get_state(self) -> Any:
         """The whole state as a uint8 tensor, interchangeable with PyTorch's."""
         return from_numpy(super().get_state())
 
-    def set_state(self, new_state: Any) -> Generator:  # type: ignore[override]
+    def set_state(self, new_state: Any) -> Generator:
         """Continue from a state; TypeError unless it is a uint8 tensor, RuntimeError if broken."""
         if not isinstance(new_state, Tensor) or new_state.layout.dtype is not dtypes.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
@@ -58,7 +58,8 @@ default_generator = Generator()
 
 def manual_seed(seed: Any) -> Generator:
     """Restart the default stream from ``int(seed)``; returns the generator."""
-    return default_generator.manual_seed(int(seed))  # type: ignore[return-value]
+    default_generator.manual_seed(int(seed))
+    return default_generator
 
 
 def seed() -> int:

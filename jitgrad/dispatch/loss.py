@@ -93,7 +93,8 @@ def _record(cls: type[StructuredNode], inputs: Sequence[Any], result: Tensor, ca
     """Record with edges for the first inputs alone: those that PyTorch's node has."""
     record(cls, [x for x in inputs if x is not None], (result,), call)
     if result.edge is not None:
-        result.edge[0].next_edges = result.edge[0].next_edges[:edges]
+        node: Any = result.edge[0]
+        node.next_edges = node.next_edges[:edges]
 
 
 _NLL = node_class(
@@ -113,8 +114,8 @@ _NLL_BACKWARD = node_class(
         "nll_loss_backward",
         "gradient target weight",
         grad={
-            "gradient": lambda grad, target, weight, reduction, ignored, info: (  # noqa: PLW0108
-                _nll_of(grad, target, weight, reduction, ignored, info)
+            "gradient": lambda grad, target, weight, reduction, ignored, info: _nll_of(
+                grad, target, weight, reduction, ignored, info
             )
         },
         node="NllLossBackwardBackward0",

@@ -206,13 +206,13 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Sequence[int] | None = None, *
         raise RuntimeError("normal expects all elements of std >= 0.0")
     if not isinstance(std, Tensor) and not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {text(std)}")
-    plain = [x.detach() if isinstance(x, Tensor) else x for x in (mean, std)]  # type: ignore[attr-defined]
-    shape_like = functions["add"](*plain) if len(tensors) == 2 else tensors[0].detach()  # type: ignore[attr-defined]
+    plain = [x.detach() if isinstance(x, Tensor) else x for x in (mean, std)]
+    shape_like = functions["add"](*plain) if len(tensors) == 2 else tensors[0].detach()
     result = empty_like(shape_like) if out is None else out
     if out is not None and out.layout.shape != shape_like.layout.shape:
         out.resize_(shape_like.layout.shape)
     pour(result, draw_normal(result, 0, 1, generator))
-    result.mul_(plain[1]).add_(plain[0])  # type: ignore[attr-defined]
+    result.mul_(plain[1]).add_(plain[0])
     if out is None:
         record(NORMAL_OF, tensors[:1], (result,), {})
     return result
@@ -242,7 +242,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *,
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
-    weights = np.atleast_2d(input.detach()._array())  # type: ignore[attr-defined]
+    weights = np.atleast_2d(input.detach()._array())
     if not bool(np.isfinite(weights).all()) or bool((weights < 0).any()):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if bool((weights.sum(axis=1) <= 0).any()):

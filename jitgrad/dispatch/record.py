@@ -8,7 +8,7 @@ from typing import Any
 from .. import errors
 from ..autograd.cut import found, unrecorded
 from ..autograd.node import Edge, Grads, OperationNode
-from ..autograd.saved import recorded, save_result, unpack, wants_grad
+from ..autograd.saved import note_inputs, pack_result, save_result, unpack, wants_grad
 from ..autograd.views import gradient_edge, requires_grad
 from ..layout import Layout
 from ..ops.table import Structured
@@ -124,6 +124,7 @@ def record(
         return
     if wants_grad(inputs):
         record_history(cls, inputs, outs, attributes, outcome)
+        pack_result(outs[0].edge[0])  # type: ignore[index]
     elif not modes.inference and modes.task is None:
         for out in outs:
             unrecorded(inputs, out, "it was computed in a no_grad block")
@@ -167,7 +168,7 @@ def record_history(
     node.names = names
     node._saved = tuple(saved)
     if modes.mode != GRAD:
-        recorded(node)
+        note_inputs(node)  # a writer's result is packed once it is written
     for nr, out in enumerate(outs[: cls._outputs]):
         out.edge = (node, nr)
         out.tracked = True

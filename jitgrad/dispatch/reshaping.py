@@ -106,6 +106,8 @@ def detach_(self: Tensor) -> Tensor:
     if self.edge is not None:
         self.edge = None
         self.counter = DetachedCounter(self.counter)  # type: ignore[assignment]
+    if self.meta is not None:
+        self.meta.tangents = None
     if self.tracked:
         cut(self, "it was detached in place")
     return self

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .. import errors
+from ..autograd.saved import pack_result
 from ..autograd.views import check_inplace, rebase_history
 from ..layout import (
     Layout,
@@ -20,7 +21,7 @@ from ..layout import (
     may_overlap,
 )
 from ..ops.table import Structured
-from ..state import modes
+from ..state import GRAD, modes
 from ..tensor import Tensor, make
 from . import tangents
 from .convert import copied, copy_elements
@@ -106,6 +107,8 @@ def in_place(self: Tensor, write: Write) -> Tensor:
         node: Any = history[0]
         if node.names and node.names[-1] == "result":  # it is what it is after the write
             node._saved = (*node._saved[:-1], self.counter.version)
+        if modes.mode != GRAD:
+            pack_result(node)
         rebase_history(self, node)
     if old is not None:
         call = tangents.Call(write.cls.row, old, (self,), write.attributes)

@@ -119,12 +119,12 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 def softsign(input: Tensor) -> Tensor:
     """``input / (1 + |input|)``."""
-    return input / (abs(input) + 1)  # type: ignore[arg-type, operator]
+    return input / (abs(input) + 1)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
     """``input - tanh(input)``."""
-    return input - functions["tanh"](input)  # type: ignore[operator]
+    return input - functions["tanh"](input)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
@@ -163,7 +163,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         shape = [1] * input.ndim
         if input.ndim:
             shape[min(1, input.ndim - 1)] = weight.numel()
-        weight = weight.reshape(shape)  # type: ignore[attr-defined]
+        weight = weight.reshape(shape)
     return functions["prelu_kernel"](input, weight)
 
 
@@ -174,7 +174,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     size = input.size(dim)
     if size % 2:
         raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {size}")
-    first, second = input.chunk(2, dim)  # type: ignore[attr-defined]
+    first, second = input.chunk(2, dim)
     return first * functions["sigmoid"](second)
 
 
@@ -189,7 +189,7 @@ def rrelu(
     if not training:
         return _call("rrelu_with_noise", inplace, input, (lower + upper) / 2)
     # One draw, in float64, for each element that needs one, in row-major order.
-    low = input.detach()._array() <= 0  # type: ignore[attr-defined]
+    low = input.detach()._array() <= 0
     drawn = rng.uniform(default_generator, int(low.sum()), lower, upper, "float64")
     noise = np.ones(low.shape, input.dtype.np)
     noise[low] = drawn
@@ -244,7 +244,7 @@ def check_probability(p: float) -> None:
 
 
 def _mask(like: Tensor, p: float) -> Tensor:
-    return empty_like(like).bernoulli_(1 - p)  # type: ignore[attr-defined]
+    return empty_like(like).bernoulli_(1 - p)
 
 
 def _drop(input: Tensor, p: float, training: bool, inplace: bool, per_channel: bool) -> Tensor:
@@ -253,10 +253,10 @@ def _drop(input: Tensor, p: float, training: bool, inplace: bool, per_channel: b
         return input
     multiply: Callable[..., Tensor] = operators["mul"].inplace if inplace else functions["mul"]
     if p == 1:
-        return multiply(input, empty_like(input).zero_())  # type: ignore[attr-defined]
+        return multiply(input, empty_like(input).zero_())
     if per_channel:
         shape = (*input.shape[:2], *(1 for _ in input.shape[2:]))
-        noise = input.new_empty(shape).bernoulli_(1 - p)  # type: ignore[attr-defined]
+        noise = input.new_empty(shape).bernoulli_(1 - p)
     else:
         noise = _mask(input, p)
     return multiply(input, noise.div_(1 - p))
@@ -296,6 +296,6 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool, spatial: i
     check_probability(p)
     # As PyTorch: three dimensions are a batch of channels for 1d and 2d, a lone sample for 3d.
     alone = spatial != 2 and input.ndim == spatial + 1
-    given = input.unsqueeze(0) if alone else input  # type: ignore[attr-defined]
+    given = input.unsqueeze(0) if alone else input
     result = _drop(given, p, training, inplace, per_channel=True)
-    return result.squeeze(0) if alone else result  # type: ignore[attr-defined]
+    return result.squeeze(0) if alone else result

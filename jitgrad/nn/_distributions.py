@@ -36,7 +36,7 @@ def kl_div(
     """
     if reduction == "batchmean":
         total = kl_div(input, target, reduction="sum", log_target=log_target)
-        return total / input.shape[0] if input.ndim else total  # type: ignore[operator]
+        return total / input.shape[0] if input.ndim else total
     reduction = reduction_of(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(
@@ -47,10 +47,10 @@ def kl_div(
             stacklevel=2,
         )
     if log_target:
-        values = _exp(target) * (target - input)  # type: ignore[operator]
+        values = _exp(target) * (target - input)
     else:
-        entropy = _where(functions["eq"](target, 0), target * 0, target * _log(target))  # type: ignore[operator]
-        values = entropy - target * input  # type: ignore[operator]
+        entropy = _where(functions["eq"](target, 0), target * 0, target * _log(target))
+        values = entropy - target * input
     return reduce_values(values, reduction)
 
 
@@ -71,11 +71,11 @@ def poisson_nll_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if log_input:
-        values = _exp(input) - target * input  # type: ignore[operator]
+        values = _exp(input) - target * input
     else:
-        values = input - target * _log(input + eps)  # type: ignore[operator]
+        values = input - target * _log(input + eps)
     if full:
-        stirling = target * _log(target) - target + 0.5 * _log(2 * math.pi * target)  # type: ignore[operator]
+        stirling = target * _log(target) - target + 0.5 * _log(2 * math.pi * target)
         values = values + _where(functions["gt"](target, 1), stirling, zeros_like(stirling))
     return reduce_values(values, reduction)
 
@@ -83,7 +83,7 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
-    var: Tensor | float,
+    var: Any,
     full: bool = False,
     eps: float = 1e-6,
     reduction: str = "mean",
@@ -96,18 +96,18 @@ def gaussian_nll_loss(
     if not isinstance(var, Tensor):
         if var < 0:
             raise ValueError("var has negative entry/entries")
-        var = zeros_like(input) + var  # type: ignore[operator]
-    elif bool((var.detach() < 0).any()):  # type: ignore[attr-defined]
+        var = zeros_like(input) + var
+    elif bool((var.detach() < 0).any()):
         raise ValueError("var has negative entry/entries")
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
-            var = var.unsqueeze(-1)  # type: ignore[attr-defined]
+            var = var.unsqueeze(-1)
         elif input.shape[:-1] != var.shape[:-1] or var.shape[-1] != 1:
             raise ValueError("var is of incorrect size")
     # The bound is not differentiated: below it the variance keeps its gradient.
-    floor = functions["clamp_min"](var.detach(), eps)  # type: ignore[attr-defined]
-    bounded = var + (floor - var.detach())  # type: ignore[attr-defined, operator]
-    values = 0.5 * (_log(bounded) + (input - target) ** 2 / bounded)  # type: ignore[operator]
+    floor = functions["clamp_min"](var.detach(), eps)
+    bounded = var + (floor - var.detach())
+    values = 0.5 * (_log(bounded) + (input - target) ** 2 / bounded)
     if full:
         values = values + 0.5 * math.log(2 * math.pi)
     return reduce_values(values, reduction)
@@ -125,7 +125,7 @@ def margin_ranking_loss(
 ) -> Tensor:
     """``max(0, -target * (input1 - input2) + margin)``."""
     reduction = reduction_of(size_average, reduce, reduction)
-    values = functions["clamp_min"](_neg(target) * (input1 - input2) + margin, 0)  # type: ignore[operator]
+    values = functions["clamp_min"](_neg(target) * (input1 - input2) + margin, 0)
     return reduce_values(values, reduction)
 
 
@@ -140,9 +140,9 @@ def hinge_embedding_loss(
     """``input`` where the target is 1, ``max(0, margin - input)`` where it is -1."""
     reduction = reduction_of(size_average, reduce, reduction)
     zeros = zeros_like(input)
-    apart = functions["clamp_min"](margin - input, 0)  # type: ignore[operator]
+    apart = functions["clamp_min"](margin - input, 0)
     values = _where(functions["ne"](target, 1), apart, zeros)
-    values = values + _where(functions["ne"](target, -1), input, zeros)  # type: ignore[operator]
+    values = values + _where(functions["ne"](target, -1), input, zeros)
     return reduce_values(values, reduction)
 
 
@@ -159,15 +159,15 @@ def cosine_embedding_loss(
     reduction = reduction_of(size_average, reduce, reduction)
 
     def dot(a: Tensor, b: Tensor) -> Tensor:
-        return reductions.sum(a * b, -1)  # type: ignore[operator]
+        return reductions.sum(a * b, -1)
 
     tiny = 1e-12
-    lengths = (dot(input1, input1) + tiny) * (dot(input2, input2) + tiny)  # type: ignore[operator]
-    cosine = dot(input1, input2) / functions["sqrt"](lengths)  # type: ignore[operator]
+    lengths = (dot(input1, input1) + tiny) * (dot(input2, input2) + tiny)
+    cosine = dot(input1, input2) / functions["sqrt"](lengths)
     zeros = zeros_like(cosine)
     values = _where(functions["eq"](target, 1), 1 - cosine, zeros)
     apart = functions["clamp_min"](cosine - margin, 0)
-    values = values + _where(functions["eq"](target, -1), apart, zeros)  # type: ignore[operator]
+    values = values + _where(functions["eq"](target, -1), apart, zeros)
     return reduce_values(values, reduction)
 
 

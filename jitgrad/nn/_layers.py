@@ -43,9 +43,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if weight.ndim != 2:
         result = matmul(input, t(weight))
-        return result if bias is None else result + bias  # type: ignore[operator]
+        return result if bias is None else result + bias
     if bias is not None and input.ndim != 2 and not input.layout.contiguous:
-        return linear(input, weight) + bias  # type: ignore[operator]
+        return linear(input, weight) + bias
     flat = input if input.ndim == 2 else reshape(input, (-1, *input.shape[-1:]))
     result = mm(flat, t(weight)) if bias is None else addmm(bias, flat, t(weight))
     if flat is input:
@@ -72,16 +72,16 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear(): input sizes do not match weight sizes: got {input1.shape[-1]} and "
             f"{input2.shape[-1]} but expected {n1} and {n2}"
         )
-    pairs = unsqueeze(input1, -1) * unsqueeze(input2, -2)  # type: ignore[operator]
+    pairs = unsqueeze(input1, -1) * unsqueeze(input2, -2)
     result = linear(reshape(pairs, (*lead, n1 * n2)), reshape(weight, (out, n1 * n2)))
-    return result if bias is None else result + bias  # type: ignore[operator]
+    return result if bias is None else result + bias
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12,
               out: Tensor | None = None) -> Tensor:  # fmt: skip
     """``input`` divided by its p-norm along ``dim``, which is taken as at least ``eps``."""
     length = vector_norm(input, p, dim, True)
-    divisor = functions["clamp_min"](length, eps).expand_as(input)  # type: ignore[attr-defined]
+    divisor = functions["clamp_min"](length, eps).expand_as(input)
     return functions["div"](input, divisor, out=out)
 
 
@@ -89,7 +89,7 @@ def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """The p-norm of ``x1 - x2 + eps`` along the last dimension."""
-    return norm(x1 - x2 + eps, p, -1, keepdim)  # type: ignore[operator]
+    return norm(x1 - x2 + eps, p, -1, keepdim)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
@@ -97,7 +97,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     parts = []
     for x in (x1, x2):
         length = vector_norm(x, 2, dim, True)
-        parts.append(x / functions["clamp_min"](length, eps))  # type: ignore[operator]
+        parts.append(x / functions["clamp_min"](length, eps))
     return (parts[0] * parts[1]).sum(dim)
 
 
@@ -117,12 +117,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return zeros(*tensor.shape, num_classes, dtype=dtypes.int64)
-    if tensor.min().item() < 0:  # type: ignore[attr-defined]
+    if tensor.min().item() < 0:
         raise RuntimeError("Class values must be non-negative.")
-    largest = tensor.max().item()  # type: ignore[attr-defined]
+    largest = tensor.max().item()
     if num_classes == -1:
         num_classes = largest + 1
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
     equal = functions["eq"](unsqueeze(tensor, -1), arange(num_classes))
-    return equal.to(dtypes.int64)  # type: ignore[attr-defined]
+    return equal.to(dtypes.int64)

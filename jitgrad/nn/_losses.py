@@ -1,4 +1,4 @@
-"""Losses. All take ``reduction``: ``mean`` (default), ``sum``, or ``none`` for a tensor of losses."""
+"""Losses. All take ``reduction``: ``mean`` (default), ``sum``, or ``none`` for all of them."""
 
 from __future__ import annotations
 
@@ -115,15 +115,15 @@ def cross_entropy(
 def _per_class(weight: Tensor, ndim: int, dim: int) -> Tensor:
     shape = [1] * ndim
     shape[dim] = -1
-    return weight.reshape(shape)  # type: ignore[attr-defined]
+    return weight.reshape(shape)
 
 
 def _from_probabilities(logs: Tensor, target: Tensor, weight: Tensor | None, reduction: str,
                         smoothing: float, dim: int) -> Tensor:  # fmt: skip
     classes = logs.shape[dim]
     if smoothing:
-        target = target * (1 - smoothing) + smoothing / classes  # type: ignore[operator]
-    terms = logs * target  # type: ignore[operator]
+        target = target * (1 - smoothing) + smoothing / classes
+    terms = logs * target
     if weight is not None:
         terms = terms * _per_class(weight, logs.ndim, dim)
     if reduction == "none":
@@ -136,7 +136,7 @@ def _smoothed(logs: Tensor, target: Tensor, weight: Tensor | None, ignored: int,
               smoothing: float, dim: int) -> Tensor:  # fmt: skip
     """(1 - smoothing) * nll + smoothing * the mean of -log over all classes."""
     nll = _nll_loss(logs, target, weight, ignore_index=ignored, reduction=reduction)
-    terms = logs if weight is None else logs * _per_class(weight, logs.ndim, dim)  # type: ignore[operator]
+    terms = logs if weight is None else logs * _per_class(weight, logs.ndim, dim)
     skipped = functions["eq"](target, ignored)
     even = functions["neg"](reductions.sum(terms, dim))
     even = functions["masked_fill"](even, skipped, 0.0)
@@ -147,11 +147,11 @@ def _smoothed(logs: Tensor, target: Tensor, weight: Tensor | None, ignored: int,
         if weight is None:
             counted = skipped.numel() - int(reductions.sum(skipped).item())
         else:
-            ones = functions["mul"](logs.detach(), 0) - 1  # type: ignore[attr-defined, operator]
+            ones = functions["mul"](logs.detach(), 0) - 1
             counted = _nll_loss(ones, target, weight, ignore_index=ignored, reduction="sum")
-        even = reductions.sum(even) / counted  # type: ignore[operator]
+        even = reductions.sum(even) / counted
     share = smoothing / logs.shape[dim]
-    return nll * (1 - smoothing) + even * share  # type: ignore[operator]
+    return nll * (1 - smoothing) + even * share
 
 
 def binary_cross_entropy(
@@ -174,10 +174,10 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
-    plain = input.detach()  # type: ignore[attr-defined]
+    plain = input.detach()
     if input.numel() and not bool(((plain >= 0) & (plain <= 1)).all()):
         raise RuntimeError("all elements of input should be between 0 and 1")
-    weights: Any = 1.0 if weight is None else weight.expand_as(input)  # type: ignore[attr-defined]
+    weights: Any = 1.0 if weight is None else weight.expand_as(input)
     return kernels.binary_cross_entropy(input, target, weights, reduction=reduction)
 
 
@@ -201,10 +201,7 @@ def binary_cross_entropy_with_logits(
         raise ValueError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
-    factors = [
-        1.0 if w is None else w.expand_as(input)  # type: ignore[attr-defined]
-        for w in (weight, pos_weight)
-    ]
+    factors = [1.0 if w is None else w.expand_as(input) for w in (weight, pos_weight)]
     return kernels.binary_cross_entropy_with_logits(input, target, *factors, reduction=reduction)
 
 
@@ -231,10 +228,10 @@ def multilabel_soft_margin_loss(
     """The mean over the last dimension of the cross entropy of ``sigmoid(input)``."""
     reduction = reduction_of(size_average, reduce, reduction)
     log_sigmoid, neg = functions["log_sigmoid"], functions["neg"]
-    terms = neg(target * log_sigmoid(input) + (1 - target) * log_sigmoid(neg(input)))  # type: ignore[operator]
+    terms = neg(target * log_sigmoid(input) + (1 - target) * log_sigmoid(neg(input)))
     if weight is not None:
-        terms = terms * weight  # type: ignore[operator]
-    return reduce_values(reductions.sum(terms, -1) / input.shape[-1], reduction)  # type: ignore[operator]
+        terms = terms * weight
+    return reduce_values(reductions.sum(terms, -1) / input.shape[-1], reduction)
 
 
 # Regression ---------------------------------------------------------------------------------------
@@ -257,9 +254,9 @@ def mse_loss(
 def _weighted(values: Tensor, weight: Tensor, reduction: str) -> Tensor:
     if weight.shape != values.shape:
         raise ValueError("Inputs and weight must have the same size.")
-    values = values * weight  # type: ignore[operator]
+    values = values * weight
     if reduction == "mean":
-        return reductions.sum(values) / reductions.sum(weight)  # type: ignore[operator]
+        return reductions.sum(values) / reductions.sum(weight)
     return reduce_values(values, reduction)
 
 
@@ -274,7 +271,7 @@ def l1_loss(
     """``|input - target|``, times ``weight`` where given."""
     reduction = reduction_of(size_average, reduce, reduction)
     input, target = _same_size("l1_loss", input, target)
-    values = abs(input - target)  # type: ignore[operator]
+    values = abs(input - target)
     return (
         reduce_values(values, reduction) if weight is None else _weighted(values, weight, reduction)
     )
@@ -295,7 +292,7 @@ def smooth_l1_loss(
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     input, target = _same_size("smooth_l1_loss", input, target)
-    return kernels.smooth_l1_loss(input, target, float(beta), reduction=reduction)  # type: ignore[arg-type]
+    return kernels.smooth_l1_loss(input, target, float(beta), reduction=reduction)
 
 
 def huber_loss(
@@ -311,6 +308,6 @@ def huber_loss(
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     input, target = _same_size("huber_loss", input, target)
     if weight is None:
-        return kernels.huber_loss(input, target, float(delta), reduction=reduction)  # type: ignore[arg-type]
-    values = kernels.huber_loss(input, target, float(delta), reduction="none")  # type: ignore[arg-type]
+        return kernels.huber_loss(input, target, float(delta), reduction=reduction)
+    values = kernels.huber_loss(input, target, float(delta), reduction="none")
     return _weighted(values, weight, reduction)

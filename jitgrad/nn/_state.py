@@ -71,7 +71,7 @@ class StateDict:
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         """Put the state of this module alone into ``destination``; to be overridden, not called."""
         for name, tensor in self._persistent().items():
-            destination[prefix + name] = tensor if keep_vars else tensor.detach()  # type: ignore[attr-defined]
+            destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if self._has("get_extra_state"):
             destination[prefix + EXTRA_STATE] = self.get_extra_state()
 
@@ -86,7 +86,8 @@ class StateDict:
             keep_vars: give the parameters themselves instead of detached aliases.
         """
         if args:
-            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            given = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            destination, prefix, keep_vars = given
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
@@ -118,7 +119,7 @@ class StateDict:
                 f"object from checkpoint but received {type(given)}"
             )
         if not held.shape and len(given.shape) == 1:
-            given = given[0]  # type: ignore[index]  # scalars were once saved with one dimension
+            given = given[0]  # scalars were once saved with one dimension
         if given.shape != held.shape:
             return (
                 f"size mismatch for {key}: copying a param with shape {given.shape} from "
@@ -127,7 +128,7 @@ class StateDict:
         try:
             with no_grad():
                 if not assign:
-                    held.copy_(given)  # type: ignore[attr-defined]
+                    held.copy_(given)
                 elif isinstance(held, Parameter) and not isinstance(given, Parameter):
                     setattr(self, name, Parameter(given, held.requires_grad))
                 else:
@@ -250,7 +251,7 @@ class StateDict:
     # Hooks ----------------------------------------------------------------------------------------
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """``hook(module, state_dict, prefix, metadata) -> None`` after each ``state_dict()``."""
-        hook._from_public_api = True  # type: ignore[attr-defined]
+        setattr(hook, "_from_public_api", True)  # noqa: B010
         return add_hook(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -21,14 +21,14 @@ class Traversal:
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
-    ) -> Iterator[tuple[str, Module]]:
+    ) -> Iterator[tuple[str, Any]]:
         """This module (under the name ``prefix``) and all below it, parents first."""
         seen: set[Any] = set() if memo is None else memo
         if self in seen:
             return
         if remove_duplicate:
             seen.add(self)
-        yield prefix, self  # type: ignore[misc]
+        yield prefix, self
         for name, module in self._modules.items():
             if module is not None:
                 path = f"{prefix}.{name}" if prefix else name

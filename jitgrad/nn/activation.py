@@ -30,7 +30,7 @@ class Activation(Module):
         cls._signature = inspect.Signature(
             [inspect.Parameter(name, kind, default=value) for name, value in cls.defaults.items()]
         )
-        cls.__signature__ = cls._signature  # type: ignore[attr-defined]
+        setattr(cls, "__signature__", cls._signature)  # noqa: B010
         cls.__doc__ = (
             f"{cls.__doc__ or ''}\n\nThe module of ``functional.{cls.function.__name__}``."
         )
@@ -256,7 +256,7 @@ class PReLU(Module):
 
     def reset_parameters(self) -> None:
         """Set the weight to its initial value."""
-        self.weight.detach().fill_(self.init)  # type: ignore[attr-defined]
+        self.weight.detach().fill_(self.init)
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.prelu(input, self.weight)

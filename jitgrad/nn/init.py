@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..autograd.grad_mode import no_grad
-from ..dispatch.creation import from_numpy
+from ..dispatch.creation import empty_like, from_numpy
+from ..dispatch.elementwise import functions
 from ..dispatch.random import randperm
 from ..tensor import Tensor
+
+where = functions["where"]
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -44,13 +47,13 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 @no_grad()
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform in [a, b)."""
-    return tensor.uniform_(a, b, generator=generator)  # type: ignore[attr-defined]
+    return tensor.uniform_(a, b, generator=generator)
 
 
 @no_grad()
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normal."""
-    return tensor.normal_(mean, std, generator=generator)  # type: ignore[attr-defined]
+    return tensor.normal_(mean, std, generator=generator)
 
 
 @no_grad()
@@ -62,27 +65,52 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:
-    """Normal, drawn again by inversion so that every value lies in [a, b]."""
+    """Normal, but every value in [a, b]: what falls outside is drawn again.
+
+    Where the interval holds less than 30 % of the distribution, candidates are uniform in it, and
+    accepted with the ratio of the density to its peak (von Neumann 1951).
+    """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
             "values may be incorrect.",
-            stacklevel=2,
+            stacklevel=3,
         )
 
     def below(x: float) -> float:
-        return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+        return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
 
-    low, high = below((a - mean) / std), below((b - mean) / std)
-    tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)  # type: ignore[attr-defined]
-    tensor.erfinv_()  # type: ignore[attr-defined]
-    return tensor.mul_(std * math.sqrt(2.0)).add_(mean).clamp_(min=a, max=b)  # type: ignore[attr-defined]
+    def candidates() -> Any:
+        return empty_like(tensor).normal_(mean, std, generator=generator)
+
+    def outside(values: Any) -> Any:
+        return (values < low) | (values > high)
+
+    if below(b) - below(a) > 0.3:
+        low, high = (tensor.new_full((), end).item() for end in (a, b))
+        tensor.normal_(mean, std, generator=generator)
+        while bool((again := outside(tensor)).any()):
+            tensor.copy_(where(again, candidates(), tensor))
+        return tensor
+
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+
+    def refused(values: Any) -> Any:
+        ratio = ((values - mean) / std) ** 2 * -0.5 - peak
+        return empty_like(values).uniform_(generator=generator).log() > ratio
+
+    again = refused(tensor.uniform_(a, b, generator=generator))
+    while bool(again.any()):
+        fresh = empty_like(tensor).uniform_(a, b, generator=generator)
+        tensor.copy_(where(again, fresh, tensor))
+        again = again & refused(fresh)
+    return tensor
 
 
 @no_grad()
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """One value everywhere."""
-    return tensor.fill_(val)  # type: ignore[attr-defined]
+    return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
@@ -100,7 +128,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """The identity; ValueError unless the tensor is a matrix."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
-    tensor.zero_().diagonal().fill_(1)  # type: ignore[attr-defined]
+    tensor.zero_().diagonal().fill_(1)
     return tensor
 
 
@@ -112,11 +140,11 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     out_channels, in_channels, *kernel = tensor.shape
     if out_channels % groups:
         raise ValueError("dim 0 must be divisible by groups")
-    tensor.zero_()  # type: ignore[attr-defined]
+    tensor.zero_()
     per_group = out_channels // groups
     for group in range(groups):
         for d in range(min(per_group, in_channels)):
-            place = tensor.select(0, group * per_group + d).select(0, d)  # type: ignore[attr-defined]
+            place = tensor.select(0, group * per_group + d).select(0, d)
             for size in kernel:
                 place = place.select(0, size // 2)
             place.fill_(1)
@@ -205,13 +233,13 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     if not tensor.numel():
         return tensor
     rows = tensor.shape[0]
-    flat = tensor.new_empty((rows, tensor.numel() // rows))  # type: ignore[attr-defined]
+    flat = tensor.new_empty((rows, tensor.numel() // rows))
     values = flat.normal_(0, 1, generator=generator).numpy()
     wide = rows < values.shape[1]
     q, r = np.linalg.qr(values.T if wide else values)
     q = q * np.sign(np.diag(r))  # the factorisation is unique once the diagonal is positive
     result = from_numpy(np.ascontiguousarray(q.T if wide else q))
-    return tensor.copy_(result.reshape(tensor.shape)).mul_(gain)  # type: ignore[attr-defined]
+    return tensor.copy_(result.reshape(tensor.shape)).mul_(gain)
 
 
 @no_grad()
@@ -221,8 +249,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
-    tensor.normal_(0, std, generator=generator)  # type: ignore[attr-defined]
+    tensor.normal_(0, std, generator=generator)
     for column in range(columns):
         for row in randperm(rows).tolist()[:zeros]:
-            tensor.select(0, row).select(0, column).zero_()  # type: ignore[attr-defined]
+            tensor.select(0, row).select(0, column).zero_()
     return tensor

@@ -361,6 +361,6 @@ def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
         parameter.grad = None
         return
     if gradient.grad_fn is not None:
-        gradient = parameter.grad = gradient.detach()  # type: ignore[attr-defined]
+        gradient = parameter.grad = gradient.detach()
     gradient.requires_grad_(False)
-    gradient.zero_()  # type: ignore[attr-defined]
+    gradient.zero_()

@@ -54,7 +54,7 @@ class Parameter(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """A copy of the values, without the gradient."""
         if id(self) not in memo:
-            memo[id(self)] = type(self)(clone(self.detach()), self.requires_grad)  # type: ignore[attr-defined]
+            memo[id(self)] = type(self)(clone(self.detach()), self.requires_grad)
         return memo[id(self)]
 
 
@@ -83,7 +83,7 @@ class Buffer(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
         if id(self) not in memo:
             memo[id(self)] = type(self)(
-                clone(self.detach()),  # type: ignore[attr-defined]
+                clone(self.detach()),
                 requires_grad=self.requires_grad,
                 persistent=self.persistent,
             )

@@ -161,7 +161,7 @@ class ParameterDict(_Held):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a name, or the default."""
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The value of a name, which is set to the default if it is new."""

@@ -131,6 +131,8 @@ op("erf", "self", "erf(self)", promote=FLOAT, doc="the error function",
    grad={"self": "grad * 1.1283791670955126 * exp(-self * self)"})
 op("erfc", "self", "erfc(self)", promote=FLOAT, doc="1 - erf(self)",
    grad={"self": "grad * -1.1283791670955126 * exp(-self * self)"})
+op("erfinv", "self", "erfinv(self)", promote=FLOAT, domain=(-0.8, 0.8), doc="the inverse of erf",
+   grad={"self": "grad * 0.886226925452758 * exp(result * result)"})
 op("relu", "self", "maximum(self, 0)", grad={"self": "where(result > 0, grad, 0)"},
    categories=(INTEGER, FLOATING), domain=(0.1, 2.0), doc="max(self, 0)")
 op("leaky_relu", "self negative_slope", "where(self > 0, self, self * negative_slope)",

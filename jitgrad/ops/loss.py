@@ -22,8 +22,9 @@ def _pair(name: str, inputs: str, forward: str, slopes: dict[str, str], doc: str
     op(f"_{name}", inputs, forward, doc=doc, node=node, **_FLOATS,
        grad={x: f"grad * ({slope})" for x, slope in slopes.items()})  # fmt: skip
     for x, slope in slopes.items():
-        op(f"_{name}_backward_{x}", f"grad_output scale {inputs}", f"grad_output * scale * ({slope})",
-           doc=f"the gradient of {name} for {x}", node=f"{camel_case(name)}BackwardBackward0",
+        op(f"_{name}_backward_{x}", f"grad_output scale {inputs}",
+           f"grad_output * scale * ({slope})", doc=f"the gradient of {name} for {x}",
+           node=f"{camel_case(name)}BackwardBackward0",
            grad={"grad_output": f"grad * scale * ({slope})"}
            | {y: f"grad * grad_output * scale * ({c})" for y, c in curvatures[x].items()},
            **_FLOATS)  # fmt: skip
@@ -73,7 +74,7 @@ _pair(
     "((1 - target) * self + (1 + (pos_weight - 1) * target) * (log1p(exp(-abs(self))) + "
     "maximum(-self, 0))) * weight",
     {"self": "((1 - target) - (1 + (pos_weight - 1) * target) * sigmoid(-self)) * weight",
-     "target": "(-self + (pos_weight - 1) * (log1p(exp(-abs(self))) + maximum(-self, 0))) * weight"},
+     "target": "((pos_weight - 1) * (log1p(exp(-abs(self))) + maximum(-self, 0)) - self) * weight"},
     "the cross entropy of sigmoid(self), without overflow",
     {"self": {"self": "(1 + (pos_weight - 1) * target) * sigmoid(self) * sigmoid(-self) * weight",
               "target": "(-1 - (pos_weight - 1) * sigmoid(-self)) * weight"},

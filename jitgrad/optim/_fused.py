@@ -25,7 +25,7 @@ from ..dtypes import BY_NAME, dtype
 from ..errors import Where
 from ..kernels import cache, drivers
 from ..kernels.elementwise import load, numpy_name, store
-from ..kernels.expression import scalar_source
+from ..kernels.expression import parse, scalar_source
 from ..layout import Layout, iteration_order
 from ..tensor import Tensor
 
@@ -72,8 +72,7 @@ class Update:
         called: set[str] = set()
         lines = []
         for index, (name, text) in enumerate(self.steps):
-            tree = ast.parse(text, mode="eval")
-            called.update(x.func.id for x in ast.walk(tree) if isinstance(x, ast.Call))  # type: ignore[attr-defined]
+            called.update(parse(text).functions)
             body, definitions = scalar_source(text, compute)
             names = {}
             for line in definitions.splitlines():
@@ -159,7 +158,7 @@ class Update:
             values[name] = eval(text, scope, values)
         for name, tensor in zip(self.tensors, tensors, strict=True):
             if name in self.written:
-                tensor.copy_(values[name])  # type: ignore[attr-defined]
+                tensor.copy_(values[name])
 
 
 class _Renamer(ast.NodeTransformer):

@@ -58,7 +58,7 @@ def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
             hook(self, args, kwargs)
         return result
 
-    hooked_step.hooked = True  # type: ignore[attr-defined]
+    setattr(hooked_step, "hooked", True)  # noqa: B010
     return hooked_step
 
 
@@ -90,7 +90,7 @@ class Optimizer:
         super().__init_subclass__(**kwargs)
         step = cls.__dict__.get("step")
         if step is not None and not hasattr(step, "hooked"):
-            cls.step = _hooked(step)  # type: ignore[method-assign]
+            setattr(cls, "step", _hooked(step))  # noqa: B010
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -126,7 +126,8 @@ class Optimizer:
         if any(named):
             if not all(named):
                 raise ValueError(
-                    "all optimizer params should be with/without names. Some param names are missing"
+                    "all optimizer params should be with/without names. Some param names are "
+                    "missing"
                 )
             param_group["param_names"] = [name for name, _ in held]
             held = [p for _, p in held]
@@ -311,7 +312,7 @@ def _loaded(name: str, value: Any, p: Tensor) -> Any:
     """One entry of a saved state, as the parameter's optimizer will hold it."""
     if isinstance(value, Tensor):
         wanted = p.layout.dtype if p.is_floating_point() and name != "step" else value.layout.dtype
-        plain = value.detach()  # type: ignore[attr-defined]
+        plain = value.detach()
         return clone(plain) if wanted is value.layout.dtype else to(plain, wanted)
     return copy.deepcopy(value)
 

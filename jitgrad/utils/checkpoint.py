@@ -245,11 +245,11 @@ class _Frame:
                         f"recomputed metadata: {_metadata(tensor)}"
                     )
                 if self.holders[count]() is not None:
-                    values[count] = tensor.detach()  # type: ignore[attr-defined]
+                    values[count] = tensor.detach()
             count += 1
             if self.early_stop and count == len(self.holders):
                 raise _StopRecomputation
-            return tensor.detach()  # type: ignore[attr-defined]
+            return tensor.detach()
 
         args = list(self.args)
         for place, tensor in zip(self.places, self.node.saved_tensors, strict=True):

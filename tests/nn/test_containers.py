@@ -31,7 +31,7 @@ def test_module_list() -> None:
     modules.insert(0, nn.Tanh())
     assert [type(m).__name__ for m in modules] == ["Tanh", "Linear", "ReLU", "ReLU"]
     assert repr(modules).splitlines()[-2:] == ["  (2-3): 2 x ReLU()", ")"]
-    assert isinstance(modules[:2], nn.ModuleList) and len(modules + [nn.ReLU()]) == 5
+    assert isinstance(modules[:2], nn.ModuleList) and len(modules + nn.ModuleList([nn.ReLU()])) == 5
     assert isinstance(modules.pop(), nn.ReLU) and len(list(modules.parameters())) == 2
     with pytest.raises(TypeError, match="should be called with an iterable"):
         modules.extend(3)  # type: ignore[arg-type]

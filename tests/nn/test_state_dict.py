@@ -97,9 +97,7 @@ def test_hooks_and_extra_state() -> None:
 def test_weights_move_between_torch_and_jitgrad() -> None:
     import torch
 
-    theirs = torch.nn.Sequential(
-        torch.nn.Linear(2, 3), torch.nn.PReLU(3), torch.nn.Linear(3, 1)
-    )
+    theirs = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.PReLU(3), torch.nn.Linear(3, 1))
     ours = nn.Sequential(nn.Linear(2, 3), nn.PReLU(3), nn.Linear(3, 1))
     ours.load_state_dict({k: jg.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
     x = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)

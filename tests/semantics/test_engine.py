@@ -181,7 +181,9 @@ def test_roots_without_history_or_gradient(lib: Any) -> None:
         plain.sum().backward()
     with pytest.raises(RuntimeError, match=f"element 1 of tensors {phrase}"):
         lib.autograd.backward((t.sum(), plain.sum()))
-    with pytest.raises(RuntimeError, match="grad can be implicitly created only for scalar outputs"):
+    with pytest.raises(
+        RuntimeError, match="grad can be implicitly created only for scalar outputs"
+    ):
         (t * 1).backward()
     (t[:1] * 2).reshape(1, 1).backward()
     assert t.grad.tolist() == [2.0, 0.0, 0.0]

@@ -127,6 +127,7 @@ def test_modes(lib: Any) -> None:
         with lib.no_grad():
             assert tangent(lib, d * 3) == [3.0, 3.0]
         assert tangent(lib, d.detach() * 3) is None
+        assert tangent(lib, d.clone().detach_() * 3) is None
         if hasattr(lib, "inference_mode"):
             with lib.inference_mode():
                 assert tangent(lib, d * 3) is None

@@ -34,11 +34,11 @@ def get_total_norm(
         return new_tensor(0.0)
     norm_type = float(norm_type)
     total = vector_norm(stack([vector_norm(t, norm_type) for t in held]), norm_type)
-    if error_if_nonfinite and not bool(total.isfinite()):  # type: ignore[attr-defined]
+    if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so "
-            "it cannot be clipped. To disable this error and scale the gradients by the non-finite "
-            "norm anyway, set `error_if_nonfinite=False`"
+            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
+            "so it cannot be clipped. To disable this error and scale the gradients by the "
+            "non-finite norm anyway, set `error_if_nonfinite=False`"
         )
     return total
 
@@ -48,9 +48,9 @@ def clip_grads_with_norm_(
     parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
     """Scale gradients by ``max_norm / (total_norm + 1e-6)``, but never up."""
-    factor = (float(max_norm) / (total_norm + 1e-6)).clamp_max(1.0)  # type: ignore[operator]
+    factor = (float(max_norm) / (total_norm + 1e-6)).clamp_max(1.0)
     for gradient in _gradients(parameters):
-        gradient.mul_(factor)  # type: ignore[attr-defined]
+        gradient.mul_(factor)
 
 
 def clip_grad_norm_(
@@ -79,4 +79,4 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     """Limit every element of every gradient to [-clip_value, clip_value], in place."""
     limit = float(clip_value)
     for gradient in _gradients(parameters):
-        gradient.clamp_(min=-limit, max=limit)  # type: ignore[attr-defined]
+        gradient.clamp_(min=-limit, max=limit)

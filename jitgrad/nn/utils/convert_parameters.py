@@ -11,7 +11,7 @@ from ..parameter import replace_data
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """All elements one after the other, [total]; differentiable."""
-    return cat([p.reshape(-1) for p in parameters])  # type: ignore[attr-defined]
+    return cat([p.reshape(-1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
@@ -22,7 +22,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec)}")
-    start, plain = 0, vec.detach()  # type: ignore[attr-defined]
+    start, plain = 0, vec.detach()
     for p in parameters:
         part = plain.narrow(0, start, p.numel())
         replace_data(p, part.reshape(p.shape))

@@ -1,0 +1,259 @@
+"""Optimizers against PyTorch, and what an optimizer is."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import weakref
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitgrad as jg
+from jitgrad import nn, optim
+
+SHAPES = ((5, 4), (4,), (3, 2, 2), ())
+
+
+def options() -> list[tuple[str, dict[str, Any]]]:
+    """Every combination of the options that change what a kernel computes."""
+    cases: list[tuple[str, dict[str, Any]]] = []
+    for momentum, dampening, decay, nesterov, maximize in product(
+        (0, 0.9), (0, 0.1), (0, 0.01), (False, True), (False, True)
+    ):
+        if not (nesterov and (not momentum or dampening)):
+            cases.append(
+                ("SGD", {"lr": 0.1, "momentum": momentum, "dampening": dampening,
+                         "weight_decay": decay, "nesterov": nesterov, "maximize": maximize})
+            )  # fmt: skip
+    for name, amsgrad, decay, maximize in product(
+        ("Adam", "AdamW"), (False, True), (0, 0.1), (False, True)
+    ):
+        common = {"lr": 0.01, "weight_decay": decay, "maximize": maximize}
+        cases.append((name, common | {"amsgrad": amsgrad}))
+    return cases
+
+
+def train(lib: Any, name: str, dtype: str, options: dict[str, Any], steps: int = 12) -> Any:
+    """Parameters and optimizer after some steps along the same gradients."""
+    rng = np.random.default_rng(0)
+
+    def draw(shape: tuple[int, ...]) -> Any:
+        return lib.tensor(rng.normal(size=shape).astype(dtype))
+
+    parameters = [lib.nn.Parameter(draw(shape)) for shape in SHAPES]
+    optimizer = getattr(lib.optim, name)(parameters, **options)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        for p in parameters:
+            p.grad = draw(tuple(p.shape))
+        optimizer.step()
+    return parameters, optimizer
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("dtype, rtol", [("float32", 3e-6), ("float64", 1e-13)])
+@pytest.mark.parametrize("name, options", options(), ids=lambda x: x if isinstance(x, str) else "")
+def test_steps_are_those_of_torch(name: str, options: Any, dtype: str, rtol: float) -> None:
+    import torch
+
+    ours, optimizer = train(jg, name, dtype, options)
+    theirs, oracle = train(torch, name, dtype, options)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol, rtol)
+    assert repr(optimizer) == repr(oracle)
+    mine, yours = optimizer.state_dict(), oracle.state_dict()
+    assert mine["param_groups"] == yours["param_groups"]
+    assert {k: list(v) for k, v in mine["state"].items()} == {
+        k: list(v) for k, v in yours["state"].items()
+    }
+    for number, held in mine["state"].items():
+        for key, value in held.items():
+            np.testing.assert_allclose(
+                value.numpy(), yours["state"][number][key].numpy(), rtol, rtol
+            )
+
+
+def test_sgd_literally() -> None:
+    p = nn.Parameter(jg.tensor([1.0, 2.0]))
+    optimizer = optim.SGD([p], lr=0.5, momentum=0.5)
+    for expected in ([0.5, 1.5], [-0.25, 0.75]):
+        p.grad = jg.ones(2)
+        optimizer.step()
+        assert p.tolist() == expected
+    assert optimizer.state[p]["momentum_buffer"].tolist() == [1.5, 1.5]
+
+
+def test_adam_first_step_literally() -> None:
+    p = nn.Parameter(jg.tensor([1.0, -2.0], dtype=jg.float64))
+    optimizer = optim.Adam([p], lr=0.1)
+    p.grad = jg.tensor([5.0, -0.01], dtype=jg.float64)
+    optimizer.step()
+    assert p.tolist() == pytest.approx([0.9, -1.9], abs=1e-6)  # a step of lr whatever the size
+    assert optimizer.state[p]["step"].item() == 1
+
+
+def test_strided_parameters_and_gradients() -> None:
+    base = jg.zeros(4, 6)
+    p = nn.Parameter(base.t()[::2])
+    p.grad = jg.ones(4, 3).t()
+    optim.SGD([p], lr=1.0, momentum=0.9).step()
+    assert p.detach().tolist() == [[-1.0] * 4] * 3
+    assert base.sum().item() == -12.0
+
+
+def test_version_counts_and_errors_name_the_step() -> None:
+    p = nn.Parameter(jg.ones(2))
+    loss = (p * p).sum()
+    p.grad = jg.ones(2)
+    optimizer = optim.SGD([p], lr=0.1)
+    before = p._version
+    optimizer.step()
+    assert p._version == before + 1 and p.is_leaf and p.requires_grad
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_groups_closures_and_skipped_parameters() -> None:
+    a, b, c = (nn.Parameter(jg.ones(1)) for _ in range(3))
+    optimizer = optim.SGD([{"params": [a]}, {"params": b, "lr": 1.0}], lr=0.5)
+    optimizer.add_param_group({"params": [c], "lr": 2.0})
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = a.sum() + b.sum()
+        loss.backward()
+        return loss
+
+    with jg.no_grad():
+        assert optimizer.step(closure).item() == 2.0
+    assert (a.item(), b.item(), c.item()) == (0.5, 0.0, 1.0)
+    optimizer.zero_grad(set_to_none=False)
+    assert a.grad.item() == 0 and c.grad is None
+    optimizer.zero_grad()
+    assert a.grad is None
+
+
+def test_state_dict_round_trip() -> None:
+    parameters, optimizer = train(jg, "Adam", "float32", {"lr": 0.01})
+    state = optimizer.state_dict()
+    assert list(state["state"]) == [0, 1, 2, 3] and state["param_groups"][0]["params"] == [
+        0,
+        1,
+        2,
+        3,
+    ]
+    twins = [nn.Parameter(p.detach().double()) for p in parameters]
+    other = optim.Adam(twins, lr=5.0)
+    other.load_state_dict(state)
+    assert other.param_groups[0]["lr"] == 0.01 and other.param_groups[0]["params"][0] is twins[0]
+    moments = other.state[twins[0]]["exp_avg"]
+    assert moments.dtype is jg.float64 and other.state[twins[0]]["step"].dtype is jg.float32
+    same = optim.Adam(parameters, lr=5.0)
+    same.load_state_dict(state)
+    same.state[parameters[0]]["exp_avg"].zero_()
+    assert optimizer.state[parameters[0]]["exp_avg"].abs().sum().item() > 0  # copied on load
+    with pytest.raises(ValueError, match="different number of parameter groups"):
+        other.load_state_dict({"state": {}, "param_groups": []})
+    with pytest.raises(ValueError, match="doesn't match the size"):
+        other.load_state_dict({"state": {}, "param_groups": [{"params": [0]}]})
+
+
+def test_copies_keep_their_groups() -> None:
+    for twin in (f(train(jg, "SGD", "float32", {"momentum": 0.9})) for f in
+                 (copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)))):  # fmt: skip
+        parameters, optimizer = twin
+        assert optimizer.param_groups[0]["params"][0] is parameters[0]
+        assert list(optimizer.state) == parameters
+        optimizer.step()
+
+
+def test_hooks() -> None:
+    p = nn.Parameter(jg.ones(1))
+    optimizer, log = optim.SGD([p]), []
+    handle = optimizer.register_step_pre_hook(lambda o, args, kwargs: log.append("before"))
+    optimizer.register_step_post_hook(lambda o, args, kwargs: log.append("after"))
+    optimizer.register_state_dict_post_hook(lambda o, state: {**state, "extra": 1})
+    optimizer.register_load_state_dict_pre_hook(lambda o, state: log.append("load"))
+    optimizer.step()
+    handle.remove()
+    optimizer.step()
+    state = optimizer.state_dict()
+    optimizer.load_state_dict(state)
+    assert log == ["before", "after", "after", "load"] and state["extra"] == 1
+
+
+def test_differentiable_step() -> None:
+    weight = jg.tensor([2.0], dtype=jg.float64, requires_grad=True)
+    start = jg.tensor([3.0], dtype=jg.float64, requires_grad=True)
+    p = start.clone()
+    p.retain_grad()
+    (p * weight).sum().backward(create_graph=False, retain_graph=True)
+    p.grad = (weight * weight).clone()
+    optimizer = optim.SGD([p], lr=0.5, differentiable=True)
+    optimizer.step()
+    assert p.item() == 1.0
+    assert jg.autograd.grad(p, weight)[0].item() == -2.0  # d(start - 0.5 w^2) / dw
+
+
+def test_no_cycle_keeps_an_optimizer_alive() -> None:
+    gc.disable()
+    try:
+        parameters, optimizer = train(jg, "Adam", "float32", {}, steps=2)
+        dead = weakref.ref(optimizer), weakref.ref(parameters[0])
+        del parameters, optimizer
+        assert [ref() for ref in dead] == [None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    "name, options, message",
+    [
+        ("SGD", {"lr": -1}, "Invalid learning rate: -1"),
+        ("SGD", {"momentum": -1}, "Invalid momentum value: -1"),
+        ("SGD", {"weight_decay": -1}, "Invalid weight_decay value: -1"),
+        ("SGD", {"nesterov": True}, "Nesterov momentum requires a momentum and zero dampening"),
+        ("Adam", {"betas": (1.0, 0.9)}, "Invalid beta parameter at index 0: 1.0"),
+        ("Adam", {"eps": -1}, "Invalid epsilon value: -1"),
+        ("AdamW", {"weight_decay": -1}, "Invalid weight_decay value: -1"),
+    ],
+)
+def test_bad_options(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        getattr(optim, name)([nn.Parameter(jg.ones(1))], **options)
+    assert str(caught.value) == message
+
+
+def test_bad_parameters() -> None:
+    p = nn.Parameter(jg.ones(1))
+    with pytest.raises(ValueError, match="optimizer got an empty parameter list"):
+        optim.SGD([])
+    with pytest.raises(TypeError, match="should be an iterable of Tensors or dicts"):
+        optim.SGD(p)
+    with pytest.raises(TypeError, match="one of the params is int"):
+        optim.SGD([3])
+    with pytest.raises(ValueError, match="can't optimize a non-leaf Tensor"):
+        optim.SGD([p * 1])
+    with pytest.raises(TypeError, match="ordered collections"):
+        optim.SGD([{"params": {p}}])
+    with pytest.raises(ValueError, match="appear in more than one parameter group"):
+        optim.SGD([{"params": [p]}, {"params": [p]}])
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        optim.SGD([p, p])
+    with pytest.raises(NotImplementedError):
+        optim.Optimizer([p], {}).step()
+
+
+def test_tensor_learning_rate() -> None:
+    p = nn.Parameter(jg.ones(1))
+    rate = jg.tensor(0.5)
+    optimizer = optim.SGD([p], lr=rate)
+    p.grad = jg.ones(1)
+    optimizer.step()
+    rate.mul_(0)
+    optimizer.step()
+    assert p.item() == 0.5
