@@ -97,6 +97,15 @@ class InferenceCounter:
 INFERENCE_COUNTER: Any = InferenceCounter()
 
 
+class ReadOnly:
+    """The owner of a storage that must not be written: a NumPy array that is not writable."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+
 class Storage(VersionCounter):
     """A flat byte buffer. The dtype lives in the tensor, as in PyTorch's untyped storage.
 
@@ -158,6 +167,9 @@ class Storage(VersionCounter):
 
     def __getitem__(self, index: int) -> int:
         return int(self.buffer[index])
+
+    def __reduce__(self) -> Any:
+        return Storage, (self.buffer.copy(),)
 
     def __repr__(self) -> str:
         return f"[jitgrad.storage.Storage of size {self.buffer.size}]"

@@ -42,7 +42,7 @@ def _roots(outputs: Sequence[Any], grads: Any, name: str) -> list[tuple[Edge, Te
         edge = _edge(output)
         if edge is None and not output.requires_grad:
             raise errors.no_grad_root(index, cut.explain(output))
-        of = edge[0].shape_of(edge[1]) if isinstance(output, GradientEdge) else output.layout
+        of = _layout(output)
         if grad is None:
             grad = _implicit(of)
         elif not isinstance(grad, Tensor):
@@ -244,5 +244,5 @@ def tensor_backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Accumulate the gradient of this tensor into the leaves' ``.grad``, as ``autograd.backward``."""
+    """Accumulate the gradient of this tensor into the leaves' ``.grad``: ``autograd.backward``."""
     backward((self,), (gradient,), retain_graph, create_graph, inputs=inputs)

@@ -371,7 +371,7 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
                 outs = checked(node, outs)
             if not keep_graph and node._saved:
                 node._saved = None  # type: ignore[misc]
-        index = 0  # counted by hand: enumerate() costs as much as the rest of the loop's overhead
+        index = 0
         for edge in node.next_edges:
             if edge is not None:
                 child = edge[0]

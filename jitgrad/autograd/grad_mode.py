@@ -197,8 +197,8 @@ def is_inference_mode_enabled() -> bool:
     return modes.inference
 
 
-class set_multithreading_enabled(_Mode):
-    """Accepted for compatibility: a backward pass always runs on the thread that calls it."""
+class _Accepted(_Mode):
+    """A switch that changes nothing here."""
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
@@ -209,5 +209,31 @@ class set_multithreading_enabled(_Mode):
     def __exit__(self, *exc: object) -> None:
         pass
 
-    def clone(self) -> set_multithreading_enabled:
+    def clone(self) -> _Accepted:
         return type(self)(self.mode)
+
+
+class set_multithreading_enabled(_Accepted):
+    """A backward pass always runs on the thread that calls it."""
+
+
+class _force_original_view_tracking(_Accepted):
+    """Views are never replayed: after a write through one its history is AsStridedBackward0."""
+
+
+class _unsafe_preserve_version_counter(_Mode):
+    """What is written inside does not count: the versions of these tensors are put back."""
+
+    def __init__(self, tensors: Any) -> None:
+        self.tensors = tensors if isinstance(tensors, tuple) else (tensors,)
+        self.versions: list[int] = []
+
+    def __enter__(self) -> None:
+        self.versions = [t._version for t in self.tensors]
+
+    def __exit__(self, *exc: object) -> None:
+        for tensor, version in zip(self.tensors, self.versions, strict=True):
+            tensor.counter.version = version
+
+    def clone(self) -> _unsafe_preserve_version_counter:
+        return type(self)(self.tensors)

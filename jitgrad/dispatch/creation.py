@@ -12,7 +12,7 @@ import numpy as np
 from .. import dtypes, state
 from ..dtypes import dtype
 from ..layout import layout, span
-from ..storage import Storage
+from ..storage import ReadOnly, Storage
 from ..tensor import Tensor, device, make, shape_argument
 from . import convert
 from .make import constant, dense, fresh, like_layout, python_number, strided
@@ -179,7 +179,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     flat = np.lib.stride_tricks.as_strided(
         array, (count,), (d.itemsize,), writeable=array.flags.writeable
     )
-    storage = Storage(flat.view(np.uint8), owner=array)
+    storage = Storage(flat.view(np.uint8), owner=array if array.flags.writeable else ReadOnly(array))
     return make(storage, 0, layout(array.shape, strides, d))
 
 

@@ -21,7 +21,7 @@ from ..layout import Layout, has_internal_overlap, may_overlap
 from ..ops import elementwise as _rows  # noqa: F401  (fills the table)
 from ..ops.table import ELEMENTWISE, Elementwise
 from ..state import GRAD, modes, next_sequence_number
-from ..storage import INFERENCE_COUNTER, Storage
+from ..storage import ReadOnly, INFERENCE_COUNTER, Storage
 from ..tensor import Tensor
 from . import plans, tangents, templates
 from .make import NUMBERS, constant, python_number
@@ -199,9 +199,13 @@ class _Operator:
         self.row = row
         self.classes = _LazyClasses(row)
         self.formulas = _LazyFormulas(row)
+        self.defaults = defaults
         self.inplace_plans = plans.PlanCache()
-        checked = row.integer_zero_division or row.name == "pow"
-        source = templates.forward_source(row.name, row.inputs, defaults, bool(row.grad), checked)
+        self.unchecked_plans = plans.PlanCache()  # of writes whose layouts need no further checks
+        self.checked = row.integer_zero_division or row.name == "pow"
+        source = templates.forward_source(
+            row.name, row.inputs, defaults, bool(row.grad), self.checked
+        )
         self.function: Callable[..., Tensor] = templates.define(
             source,
             row.name,
@@ -232,6 +236,26 @@ class _Operator:
         )
         self.function.__doc__ = docstring(row)
         self.function.__qualname__ = row.name
+
+    @functools.cached_property
+    def inplace_function(self) -> Callable[..., Tensor]:
+        """``<name>_``: expanded like the function, for writes that are not recorded."""
+        source = templates.inplace_source(self.row.name, self.row.inputs, self.defaults)
+        namespace = {
+            "__name__": "jitgrad",
+            "plans": self.unchecked_plans,
+            "write_in_place": self.inplace,
+            "NUMBERS": NUMBERS,
+            "INFERENCE_COUNTER": INFERENCE_COUNTER,
+            "ReadOnly": ReadOnly,
+            "constant": constant,
+            "modes": modes,
+            "GRAD": GRAD,
+            "getframe": sys._getframe,
+        }
+        function = templates.define(source, f"{self.row.name}_", namespace)
+        function.__doc__ = f"In-place :func:`{self.row.name}`: {self.row.doc}, elementwise."
+        return function
 
     def operands(self, *given: Any) -> tuple[Tensor, ...]:
         """The arguments as Tensors; TypeError for what cannot be one."""
@@ -341,6 +365,8 @@ class _Operator:
                     f"shape {list(shape)} in {self.row.name}()"
                 )
             plan = self.inplace_plans.add(key, plans.into(self.row, layouts, target.layout))
+            if target is operands[0] and not self.checked and target.layout.dense:
+                self.unchecked_plans.add(layouts if len(layouts) > 1 else layouts[0], plan)
         sources = check_memory(target, operands)
         self.check(operands, plan)
         old = tangents.before(target, operands) if modes.levels and records else None
@@ -431,7 +457,7 @@ def check_memory(target: Tensor, operands: Sequence[Tensor]) -> tuple[Tensor, ..
 
 def check_writable(target: Tensor) -> None:
     """Raise for a tensor on a read-only NumPy array."""
-    if target.storage.owner is not None and not target.storage.buffer.flags.writeable:
+    if target.storage.owner.__class__ is ReadOnly:
         raise RuntimeError(
             "this tensor shares the memory of a read-only NumPy array: clone() it before writing"
         )
@@ -496,11 +522,4 @@ functions.update({name: operator.function for name, operator in operators.items(
 
 def inplace_function(name: str) -> Callable[..., Tensor]:
     """``<name>_`` of a row."""
-    operator = operators[name]
-
-    @functools.wraps(operator.function)
-    def inplace(self: Tensor, *others: Any) -> Tensor:
-        return operator.inplace(self, *others)
-
-    inplace.__name__ = inplace.__qualname__ = f"{name}_"
-    return inplace
+    return operators[name].inplace_function

@@ -75,6 +75,27 @@ CUT = '''
         result.tracked = {inherited}
 '''
 
+INPLACE = '''
+def {name}_({signature}):
+{numbers}
+    mode = modes.mode
+    if mode > GRAD or mode and ({tracked}):
+        return write_in_place({arguments})
+    try:
+        plan = plans[{layouts}]
+    except (KeyError, AttributeError):
+        return write_in_place({arguments})
+    {target} = {first}.storage
+    counter = {first}.counter
+    if {target}.owner.__class__ is ReadOnly or counter is INFERENCE_COUNTER{shared}:
+        return write_in_place({arguments})
+    plan.run(plan.spec, {buffers}, {target}.buffer, {first}.offset)
+    counter.version += 1
+    frame = getframe(1)
+    counter.writer = (frame.f_code, frame.f_lasti)
+    return {first}
+'''
+
 APPLY = '''
 def apply(node, grad):
     saved = node._saved
@@ -125,9 +146,6 @@ def forward_source(
     name: str, inputs: Sequence[str], defaults: dict[str, str], differentiable: bool, checked: bool
 ) -> str:
     """The function of an elementwise row."""
-    numbers = "".join(
-        f"    if {x}.__class__ in NUMBERS:\n        {x} = constant({x})\n" for x in inputs[1:]
-    )
     # The first operand that has lost its history says so to the result (autograd/cut.py).
     inherited = " else ".join(f"{x}.tracked if {x}.tracked is not False" for x in inputs[:-1])
     inherited = f"{inherited} else {inputs[-1]}.tracked" if inherited else f"{inputs[-1]}.tracked"
@@ -154,13 +172,45 @@ def forward_source(
         )
     return FORWARD.format(
         name=name,
-        signature=", ".join(x + (f"={defaults[x]}" if x in defaults else "") for x in inputs),
+        signature=_signature(inputs, defaults),
         arguments=", ".join(inputs),
-        numbers=numbers,
+        numbers=_numbers(inputs),
         layouts=_each(inputs, "{x}.layout"),
         buffers=_each(inputs, "{x}.storage.buffer, {x}.offset"),
         check=f"    check(({', '.join(inputs)},), plan)" if checked else "",
         record=record,
+    )
+
+
+def inplace_source(name: str, inputs: Sequence[str], defaults: dict[str, str]) -> str:
+    """The in-place form of an elementwise row where nothing is recorded.
+
+    Its plans are those of layouts for which a write needs no further checks; whatever else there is
+    to look at (history, foreign memory, operands on the same storage) leaves the hot path.
+    """
+    first = inputs[0]
+    return INPLACE.format(
+        name=name,
+        first=first,
+        target="target_storage",
+        signature=_signature(inputs, defaults),
+        arguments=", ".join(inputs),
+        numbers=_numbers(inputs),
+        tracked=_each(inputs, "{x}.tracked", " or "),
+        layouts=_each(inputs, "{x}.layout"),
+        buffers=_each(inputs, "{x}.storage.buffer, {x}.offset"),
+        shared="".join(f" or {x}.storage is target_storage" for x in inputs[1:]),
+    )
+
+
+def _signature(inputs: Sequence[str], defaults: dict[str, str]) -> str:
+    return ", ".join(x + (f"={defaults[x]}" if x in defaults else "") for x in inputs)
+
+
+def _numbers(inputs: Sequence[str]) -> str:
+    """Python numbers become constants."""
+    return "".join(
+        f"    if {x}.__class__ in NUMBERS:\n        {x} = constant({x})\n" for x in inputs[1:]
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -137,6 +138,20 @@ def test_reports_go_to_stderr_where_warnings_are_errors(
             with pytest.raises(ValueError, match="mine"):
                 back(y)
     assert "Error detected in FailingBackward" in capfd.readouterr().err
+
+
+def test_detection_is_of_the_whole_process(lib: Any) -> None:
+    seen: list[Any] = []
+
+    def work() -> None:
+        seen.append(lib.is_anomaly_enabled())
+        seen.append("traceback_" in (leaf(lib) * 2).grad_fn.metadata)
+
+    with detecting(lib):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert seen == [True, True]
 
 
 def test_tracebacks_are_metadata(lib: Any) -> None:

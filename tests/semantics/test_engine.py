@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+import jitgrad as jg
+from jitgrad.autograd import api
 from tests.semantics.common import back, f64, leaf, scale
 
 
@@ -224,6 +226,15 @@ def test_create_graph_warns_in_backward_only(lib: Any) -> None:
     assert g.requires_grad
 
 
+def test_backward_with_create_graph_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "_warned_about_cycles", False)
+    t = leaf(jg)
+    with pytest.warns(UserWarning, match="will create a reference cycle"):
+        back(t * t, create_graph=True)
+    back(t * t, create_graph=True)
+    t.grad = None
+
+
 def test_grad_variables_is_deprecated(lib: Any) -> None:
     t = leaf(lib)
     with pytest.warns(FutureWarning, match="grad_variables"):
@@ -385,6 +396,16 @@ def test_an_edge_survives_a_later_write(lib: Any) -> None:
     one = f64(lib, [1.0] * 3)
     g, h = lib.autograd.grad(y, (old, new), one)
     assert (g.tolist(), h.tolist()) == ([10.0] * 3, [5.0] * 3)
+
+
+def test_an_edge_survives_set_of_the_leaf(lib: Any) -> None:
+    t = leaf(lib)
+    edge = lib.autograd.graph.get_gradient_edge(t)
+    y = t * 2
+    with lib.no_grad():
+        t.set_(f64(lib, [7.0, 8.0, 9.0]))
+    (g,) = lib.autograd.grad(y, edge, f64(lib, [1.0] * 3))
+    assert g.tolist() == [2.0] * 3
 
 
 def test_edges_are_named_tuples(lib: Any) -> None:

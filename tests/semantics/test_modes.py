@@ -243,3 +243,23 @@ def test_inference_and_hooks_together(lib: Any) -> None:
     back(y)
     assert t.grad.tolist() == y.tolist()
     assert f64(lib, [1.0]).add_(1)._version == 1
+
+
+def test_versions_may_be_preserved(lib: Any) -> None:
+    mode = lib.autograd.grad_mode._unsafe_preserve_version_counter
+    t = leaf(lib)
+    b = t * 1
+    y = b * b
+    with mode(b), lib.no_grad():
+        b.mul_(10)
+    assert b._version == 0
+    back(y)
+    assert t.grad.tolist() == [20.0, 40.0, 60.0]
+
+
+def test_switches_that_are_only_accepted(lib: Any) -> None:
+    modes = lib.autograd.grad_mode
+    with modes.set_multithreading_enabled(False), modes._force_original_view_tracking(True):
+        t = leaf(lib)
+        back(t[1:] * 2)
+    assert t.grad.tolist() == [0.0, 2.0, 2.0]
