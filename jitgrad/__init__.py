@@ -9,6 +9,8 @@ tensor([2., 4., 6.])
 
 from __future__ import annotations
 
+from math import e, inf, nan, pi
+
 from . import autograd as autograd
 from . import func as func
 from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
@@ -65,6 +67,7 @@ from .dispatch.random import (
     Generator,
     bernoulli,
     default_generator,
+    fork_rng,
     get_rng_state,
     initial_seed,
     manual_seed,
@@ -145,8 +148,19 @@ from .ops.table import ELEMENTWISE as _ELEMENTWISE
 from .printing import set_printoptions
 from .state import get_default_dtype, is_grad_enabled, set_default_dtype
 from .tensor import Size, Tensor, device
+from .typeinfo import (
+    finfo,
+    iinfo,
+    is_complex,
+    is_floating_point,
+    is_nonzero,
+    is_tensor,
+    numel,
+    result_type,
+)
 
-from . import nn as nn, utils as utils  # isort: skip  (modules of operators, which come first)
+from . import nn as nn, optim as optim, utils as utils  # isort: skip
+# (packages of operators, which come first)
 
 float = float32
 double = float64
@@ -171,10 +185,6 @@ for _module in (_index, _positions, _rearrange, _rows, _scatter, _split):
     for _public in _module.FUNCTIONS.split():
         globals()[_public] = getattr(_module, _public)
 
-inf = __import__("math").inf
-nan = __import__("math").nan
-pi = __import__("math").pi
-e = __import__("math").e
 strided = "strided"
 contiguous_format = "contiguous"
 preserve_format = "preserve"

@@ -43,6 +43,7 @@ LAYERS = {
     "jitgrad.nn": 7,
     "jitgrad.optim": 7,
     "jitgrad.utils": 7,
+    "jitgrad.typeinfo": 7,
     "jitgrad.viz": 7,
     "jitgrad": 8,  # __init__ alone: every other module has its own line
     "jitgrad.demo": 8,
