@@ -27,6 +27,7 @@ from .dispatch import positions as _positions
 from .dispatch import rearrange as _rearrange
 from .dispatch import rows as _rows
 from .dispatch import scatter as _scatter
+from .dispatch import special as _special
 from .dispatch import split as _split
 from .dispatch.arithmetic import (
     add,
@@ -46,6 +47,7 @@ from .dispatch.convert import clone
 from .dispatch.creation import (
     arange,
     as_tensor,
+    asarray,
     empty,
     empty_like,
     empty_strided,
@@ -53,7 +55,9 @@ from .dispatch.creation import (
     from_numpy,
     full,
     full_like,
+    is_tensor,
     linspace,
+    numel,
     ones,
     ones_like,
     scalar_tensor,
@@ -159,7 +163,7 @@ from .typeinfo import (
     result_type,
 )
 
-from . import nn as nn, optim as optim, utils as utils  # isort: skip
+from . import nn as nn, optim as optim, special as special, utils as utils  # isort: skip
 # (packages of operators, which come first)
 
 float = float32
@@ -181,7 +185,7 @@ for _name, _row in _ELEMENTWISE.items():
     for _public in (_name, *_row.aliases) if _row.method else ():
         globals().setdefault(_public, _functions[_name])
 
-for _module in (_index, _positions, _rearrange, _rows, _scatter, _split):
+for _module in (_index, _positions, _rearrange, _rows, _scatter, _special, _split):
     for _public in _module.FUNCTIONS.split():
         globals()[_public] = getattr(_module, _public)
 

@@ -67,6 +67,7 @@ int64 = dtype("int64", "LongTensor", INTEGER)
 float32 = dtype("float32", "FloatTensor", FLOATING)
 float64 = dtype("float64", "DoubleTensor", FLOATING)
 
+
 def by_name(name: str) -> dtype:
     """The dtype of that name (for pickling)."""
     return BY_NAME[name]
@@ -89,9 +90,26 @@ _BY_NUMPY = {d.np: d for d in ALL}
 PYTHON_TYPES: dict[type, dtype] = {bool: bool_, int: int64, float: float64}
 
 
+_BY_PYTHON: dict[Any, dtype] = {bool: bool_, int: int64, float: float64}
+
+
+def dtype_argument(name: str, given: Any) -> dtype | None:
+    """The ``dtype=`` of a call: None, a dtype, or Python's bool, int or float; else TypeError."""
+    if given is None or given.__class__ is dtype:
+        return given
+    found = _BY_PYTHON.get(given) if isinstance(given, type) else None
+    if found is None:
+        raise TypeError(
+            f"{name}(): argument 'dtype' must be jitgrad.dtype, not {type(given).__name__}"
+        )
+    return found
+
+
 def from_numpy(np_dtype: np.dtype) -> dtype:
     """The dtype of a NumPy array's elements; TypeError where there is none."""
-    found = _BY_NUMPY.get(np_dtype.newbyteorder("=") if np_dtype.byteorder not in "=|" else np_dtype)
+    found = _BY_NUMPY.get(
+        np_dtype.newbyteorder("=") if np_dtype.byteorder not in "=|" else np_dtype
+    )
     if found is None:
         raise TypeError(
             f"can't convert np.ndarray of type {np_dtype.type.__module__}.{np_dtype.type.__name__}."

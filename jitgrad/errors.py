@@ -28,22 +28,31 @@ def line_of(where: Where | None) -> str:
 
 
 _HERE = __file__.rpartition("errors.py")[0]
-_ours: dict[str, bool] = {}  # file names of code: is it jitgrad's own?
+
+
+class _Files(dict[str, bool]):
+    """File names of code: is it jitgrad's own?"""
+
+    def __missing__(self, name: str) -> bool:
+        self[name] = name.startswith((_HERE, "<jitgrad "))
+        return self[name]
+
+
+_ours = _Files()
 
 
 def caller(skip: int = 1) -> Where | None:
     """Where the user's code called into jitgrad; ``skip`` frames are known to be jitgrad's."""
-    frame: FrameType | None = sys._getframe(skip)
+    frame: FrameType | None = _frame(skip)
     while frame is not None:
         code = frame.f_code
-        name = code.co_filename
-        ours = _ours.get(name)
-        if ours is None:
-            ours = _ours[name] = name.startswith((_HERE, "<jitgrad "))
-        if not ours:
+        if not _ours[code.co_filename]:
             return code, frame.f_lasti
         frame = frame.f_back
     return None
+
+
+_frame = sys._getframe
 
 
 def backward_twice(node: Any) -> RuntimeError:
@@ -56,7 +65,9 @@ def backward_twice(node: Any) -> RuntimeError:
     )
 
 
-def modified_inplace(tensor: Any, expected: int, node: Any, nr: int | None, producer: Any) -> RuntimeError:
+def modified_inplace(
+    tensor: Any, expected: int, node: Any, nr: int | None, producer: Any
+) -> RuntimeError:
     counter = tensor.counter
     output = "" if producer is None else f", which is output {nr} of {producer.name()},"
     wrote = f" It was last written at {line_of(counter.writer)}." if counter.writer else ""
@@ -123,7 +134,9 @@ def unused_input(index: int) -> RuntimeError:
 
 
 def invalid_gradient(node: Any, index: int, problem: str) -> RuntimeError:
-    return RuntimeError(f"Function {node.name()} returned an invalid gradient at index {index} - {problem}")
+    return RuntimeError(
+        f"Function {node.name()} returned an invalid gradient at index {index} - {problem}"
+    )
 
 
 def argument(name: str, which: str, wanted: str, got: Any) -> TypeError:
@@ -132,4 +145,6 @@ def argument(name: str, which: str, wanted: str, got: Any) -> TypeError:
 
 
 def unsupported(name: str, dtype: Any) -> NotImplementedError:
-    return NotImplementedError(f'"{name}" not implemented for \'{dtype.tensor_type.removesuffix("Tensor")}\'')
+    return NotImplementedError(
+        f"\"{name}\" not implemented for '{dtype.tensor_type.removesuffix('Tensor')}'"
+    )

@@ -297,7 +297,9 @@ def result_strides(shape: Shape, operands: Sequence[tuple[Shape, Strides]]) -> S
     return strides_in_order(shape, order)
 
 
-def coalesce(shape: Sequence[int], operands: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
+def coalesce(
+    shape: Sequence[int], operands: Sequence[Sequence[int]]
+) -> tuple[list[int], list[list[int]]]:
     """Drop dimensions of size one and merge neighbours that every operand walks like one.
 
     ``shape`` and each operand's strides go from the slowest dimension to the fastest.

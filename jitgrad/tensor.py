@@ -321,14 +321,22 @@ class Tensor:
             raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
         raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
 
+    def _number(self) -> Any:
+        if self.layout.numel != 1:
+            raise ValueError(
+                f"only one element tensors can be converted to Python scalars, this one has "
+                f"{self.layout.numel}"
+            )
+        return self.item()
+
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._number())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._number())
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._number())
 
     def __index__(self) -> int:
         if self.layout.dtype.category > INTEGER or self.layout.numel != 1:

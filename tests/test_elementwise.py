@@ -100,7 +100,10 @@ BINARY = [row for row in ROWS if len(row.inputs) == 2 and row.name not in CALLS]
 @pytest.mark.parametrize("number", [2, 0.5, True], ids=["int", "float", "bool"])
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_with_a_python_number(row: Elementwise, number: Any, dtype: str) -> None:
-    if row.name in ("atan2", "maximum", "minimum", "fmax", "fmin", "hypot") or "logical" in row.name:
+    if (
+        row.name in ("atan2", "maximum", "minimum", "fmax", "fmin", "hypot")
+        or "logical" in row.name
+    ):
         pytest.skip("torch takes only tensors")
     if row.name == "sub" and isinstance(number, bool):
         pytest.skip("an error, see below")

@@ -99,7 +99,7 @@ VIEWS: dict[str, Callable[..., Any]] = {
     "int": lambda x, i, j: x[i % 2],
     "t": lambda x, i, j: x.t() if x.dim() <= 2 else x.transpose(0, 2),
     "transpose": lambda x, i, j: x.transpose(0, -1),
-    "permute": lambda x, i, j: x.permute(*reversed(range(x.dim()))),
+    "permute": lambda x, i, j: x.permute(tuple(reversed(range(x.dim())))),
     "view": lambda x, i, j: x.view(-1),
     "view_as": lambda x, i, j: x.view_as(x),
     "reshape": lambda x, i, j: x.reshape(-1),
@@ -246,6 +246,7 @@ class Programs(RuleBasedStateMachine):
         self.heard: tuple[list[Any], list[Any]] = ([], [])  # what hooks saw
         self.handles: list[tuple[Any, Any]] = []
         self.eager = True
+        self.grads: dict[tuple[int, int], Any] = {}  # those seen at the last look
         self.warnings = warnings.catch_warnings()
         self.warnings.__enter__()
         warnings.simplefilter("ignore")
@@ -285,12 +286,12 @@ class Programs(RuleBasedStateMachine):
         """Results join the pool, unless they are in it already (on both sides)."""
         if isinstance(theirs, (tuple, list)):
             assert [x is None for x in ours] == [x is None for x in theirs]
-        pairs = zip(
-            _tensors(self.libs[0], ours), _tensors(self.libs[1], theirs), strict=True
-        )
+        pairs = zip(_tensors(self.libs[0], ours), _tensors(self.libs[1], theirs), strict=True)
         for pair in pairs:
             known = [self.place(side, pair[side]) for side in (0, 1)]
-            assert known[0] == known[1], f"is pool[{known[0]}] in jitgrad, pool[{known[1]}] in torch"
+            assert known[0] == known[1], (
+                f"is pool[{known[0]}] in jitgrad, pool[{known[1]}] in torch"
+            )
             if known[0] is None:
                 self.pool.append(pair)
 
@@ -323,6 +324,8 @@ class Programs(RuleBasedStateMachine):
                 )
                 if grads[0] is not None and not isinstance(grads[0], str):
                     _close(f"pool[{index}].grad", *grads)
+                for side in (0, 1):
+                    self.grads[side, index] = grads[side]
         heard = self.heard
         assert len(heard[0]) == len(heard[1]), f"hooks heard (jitgrad, torch) {heard}"
         for one, other in zip(*heard, strict=True):
@@ -360,8 +363,8 @@ class Programs(RuleBasedStateMachine):
                 facts["grad"] = (
                     tuple(grad.shape),
                     tuple(grad.stride()),
-                    _attribute(grad, "_version"),
                     grad.requires_grad,
+                    grad is self.grads.get((side, index)),
                     self.place(side, grad),
                 )
         return facts
@@ -377,7 +380,11 @@ class Programs(RuleBasedStateMachine):
     def create(self, shape: int, value: int, requires_grad: bool) -> None:
         array = _array(shape, value)
         requires_grad = requires_grad and array.dtype.kind == "f"
-        self.step(lambda lib: lib.tensor(array.tolist(), dtype=_dtype(lib, array)).requires_grad_(requires_grad))
+        self.step(
+            lambda lib: lib.tensor(array.tolist(), dtype=_dtype(lib, array)).requires_grad_(
+                requires_grad
+            )
+        )
 
     @rule(shape=numbers, value=numbers)
     def from_numpy(self, shape: int, value: int) -> None:
@@ -445,7 +452,10 @@ class Programs(RuleBasedStateMachine):
             x.resize_(SHAPES[shape % len(SHAPES)])
             x.data.fill_(1)  # what is new is undefined
 
-        self.step(resize, self.pick(x))
+        pair = self.pick(x)
+        # A refused growth leaves PyTorch's tensor with the new shape over the old memory.
+        if pair[1].untyped_storage().resizable():
+            self.step(resize, pair)
 
     @rule(x=numbers)
     def retain_grad(self, x: int) -> None:
@@ -496,11 +506,18 @@ class Programs(RuleBasedStateMachine):
 
         self.step(run, self.pick(y), self.pick(x))
 
-    @rule(y=numbers, xs=st.lists(numbers, min_size=1, max_size=2), create=st.booleans(), allow=st.booleans())
+    @rule(
+        y=numbers,
+        xs=st.lists(numbers, min_size=1, max_size=2),
+        create=st.booleans(),
+        allow=st.booleans(),
+    )
     def grad(self, y: int, xs: list[int], create: bool, allow: bool) -> None:
         def run(lib: Any, y: Any, *xs: Any) -> Any:
             ones = lib.ones_like(y.detach())
-            return lib.autograd.grad(y, xs, ones, create_graph=create, allow_unused=allow)
+            grads = lib.autograd.grad(y, xs, ones, create_graph=create, allow_unused=allow)
+            # Copies: how often a formula writes to what it computes is its own affair.
+            return [None if g is None else g.clone() for g in grads]
 
         self.step(run, self.pick(y), *map(self.pick, xs))
 
@@ -545,7 +562,8 @@ def _same_error(ours: Exception | None, theirs: Exception | None) -> None:
     if ours is None or theirs is None:
         raise AssertionError(f"raised:\njitgrad {ours!r}\ntorch {theirs!r}") from (ours or theirs)
     said = [{p for p in PHRASES if p in str(e)} for e in (ours, theirs)]
-    if not isinstance(ours, type(theirs)) or said[0] != said[1] or not said[1]:
+    alike = said[0] == said[1] if said[1] else str(ours)[:20] == str(theirs)[:20]
+    if not isinstance(ours, type(theirs)) or not alike:
         raise AssertionError(f"raised:\njitgrad {ours!r}\ntorch {theirs!r}") from ours
 
 

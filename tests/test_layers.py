@@ -42,6 +42,7 @@ LAYERS = {
     "jitgrad.interop": 7,
     "jitgrad.nn": 7,
     "jitgrad.optim": 7,
+    "jitgrad.special": 7,
     "jitgrad.utils": 7,
     "jitgrad.typeinfo": 7,
     "jitgrad.viz": 7,

@@ -215,9 +215,7 @@ def _batched(
     rows = []
     for i in range(count):
         keep = True if i < count - 1 else retain_graph
-        rows.append(
-            grad(outs, ins, tuple(b[i] for b in batches), keep, create_graph, allow_unused)
-        )
+        rows.append(grad(outs, ins, tuple(b[i] for b in batches), keep, create_graph, allow_unused))
     return tuple(
         None if column[0] is None else column[0]._stack(column)
         for column in zip(*rows, strict=True)

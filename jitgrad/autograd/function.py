@@ -16,7 +16,7 @@ from .. import errors
 from ..state import GRAD, modes, next_sequence_number
 from ..tensor import Tensor
 from .forward_ad import function_jvp
-from .function_outputs import Outputs, filled, saved_values, wrap
+from .function_outputs import Outputs, attach_fresh, filled, saved_values, wrap
 from .node import Edge, Grads, OperationNode, accumulator_edge
 from .saved import SavedTensor, recorded, unpack
 from .views import gradient_edge
@@ -30,11 +30,11 @@ _LEGACY = (
 class FunctionCtx:
     """What a custom function may do with the ``ctx`` that it gets."""
 
-    to_save: tuple[Any, ...]
-    saved_for_forward: tuple[Any, ...] | None
-    dirty_tensors: tuple[Any, ...]
-    non_differentiable: tuple[Any, ...]
-    materialize_grads: bool
+    to_save: tuple[Any, ...] = ()
+    saved_for_forward: tuple[Any, ...] | None = None
+    dirty_tensors: tuple[Any, ...] = ()
+    non_differentiable: tuple[Any, ...] = ()
+    materialize_grads: bool = True
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs or outputs (or None) for backward, where ``saved_tensors`` gives them.
@@ -71,23 +71,28 @@ class BackwardCFunction(OperationNode, FunctionCtx):
 
     _forward_cls: ClassVar[type[Function]]
     _trusted = False
+    _saved: tuple[Any, ...] | None
 
-    def __init__(self, args: Sequence[Any], executable: bool) -> None:
+    def __init__(self, args: Sequence[Any]) -> None:
         self._seq = next_sequence_number()
-        self._hooks = None
-        self._plan = None
+        self._hooks = self._plan = None
         self._where = errors.caller()
-        self._saved: tuple[Any, ...] | None = ()
+        self._saved = ()
         self._outputs = 1
-        self.to_save = ()
-        self.saved_for_forward = None
-        self.dirty_tensors = self.non_differentiable = ()
-        self.materialize_grads = True
-        self._is_tensor = tuple(isinstance(x, Tensor) for x in args)
-        self.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in args)
-        self.next_edges: tuple[Edge | None, ...] = ()
-        if executable:
-            self.next_edges = tuple(gradient_edge(x) for x in args if isinstance(x, Tensor))
+        needs: list[bool] = []
+        edges: list[Edge | None] = []
+        inputs: list[int | None] = []  # for each argument its edge; None where it is no tensor
+        for x in args:
+            if isinstance(x, Tensor):
+                needs.append(x.requires_grad)
+                inputs.append(len(edges))
+                edges.append((x.edge or gradient_edge(x)) if needs[-1] else None)
+            else:
+                needs.append(False)
+                inputs.append(None)
+        self._inputs = inputs
+        self.needs_input_grad = tuple(needs)
+        self.next_edges = tuple(edges)
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -124,7 +129,7 @@ class BackwardCFunction(OperationNode, FunctionCtx):
 
     def _checked(self, returned: tuple[Any, ...]) -> Grads:
         """One gradient per tensor input, from one returned value per input."""
-        wanted = len(self._is_tensor)
+        wanted = len(self._inputs)
         if len(returned) != wanted and (
             len(returned) < wanted or any(g is not None for g in returned[wanted:])
         ):
@@ -133,8 +138,8 @@ class BackwardCFunction(OperationNode, FunctionCtx):
                 f"{wanted}, got {len(returned)})"
             )
         grads: list[Tensor | None] = []
-        for index, (grad, is_tensor) in enumerate(zip(returned, self._is_tensor, strict=False)):
-            if is_tensor:
+        for index, (grad, place) in enumerate(zip(returned, self._inputs, strict=False)):
+            if place is not None:
                 if grad is not None and not isinstance(grad, Tensor):
                     raise RuntimeError(f"expected Variable or None (got {type(grad).__name__})")
                 grads.append(grad)
@@ -255,10 +260,11 @@ class Function(metaclass=FunctionMeta):
             args = _bound(cls.forward, args, kwargs, defaults=True)
         elif kwargs:
             args = _bound(cls.forward, (None, *args), kwargs, defaults=False)[1:]
-        recording = bool(modes.mode & GRAD) and not modes.inference
-        executable = recording and any(isinstance(x, Tensor) and x.requires_grad for x in args)
-        ctx = cls._backward_cls(args, executable)
         mode, levels = modes.mode, modes.levels
+        ctx = cls._backward_cls(args)
+        executable = bool(mode & GRAD) and True in ctx.needs_input_grad and not modes.inference
+        if not executable:
+            ctx.next_edges = ()
         modes.mode, modes.levels = mode & ~GRAD, ()
         try:
             if split:
@@ -272,16 +278,22 @@ class Function(metaclass=FunctionMeta):
         outs = (raw,) if single else raw
         ctx._outputs = len(outs)
         ctx._plan = Outputs(outs, ctx.non_differentiable if executable else outs)
-        outs = wrap(ctx, args, outs, executable, split)
+        if not (executable and single and attach_fresh(ctx, args, raw)):
+            outs = wrap(ctx, args, outs, executable, split)
         if levels:
             function_jvp(ctx, None if cls.jvp is Function.jvp else cls.jvp, args, outs)
-        ctx.saved_for_forward = None
+        saved = saved_values(ctx)
         if executable:
-            ctx._saved = saved_values(ctx)
+            ctx._saved = saved
             if mode != GRAD:
                 recorded(ctx)
-        ctx.to_save = ctx.dirty_tensors = ctx.non_differentiable = ()
+        for name in _FORGOTTEN & ctx.__dict__.keys():
+            del ctx.__dict__[name]
         return outs[0] if single else outs
+
+
+# What is said on ``ctx`` in forward, and of no use afterwards.
+_FORGOTTEN = frozenset(("to_save", "saved_for_forward", "dirty_tensors", "non_differentiable"))
 
 
 @functools.lru_cache(maxsize=256)

@@ -61,12 +61,26 @@ def _check_marks(ctx: BackwardCFunction) -> None:
                     f"{name} can only accept variables, but argument {index} is of type "
                     f"{type(x).__name__}"
                 )
-    for index, x in enumerate(ctx.to_save):
-        if x is not None and not isinstance(x, Tensor):
-            raise TypeError(
-                f"save_for_backward can only save variables, but argument {index} is of type "
-                f"{type(x).__name__}"
-            )
+
+
+def attach_fresh(ctx: BackwardCFunction, args: Sequence[Any], out: Any) -> bool:
+    """Make ``ctx`` the history of the only output, if that is a plain new tensor.
+
+    False where it is not, or where forward said something about it: cases for :func:`wrap`.
+    """
+    if (
+        ctx._plan.differentiable[0] is None
+        or ctx.dirty_tensors
+        or out.view_meta is not None
+        or out.edge is not None
+        or out.tracked
+    ):
+        return False
+    for x in args:
+        if x is out:
+            return False
+    out.edge, out.tracked = (ctx, 0), True
+    return True
 
 
 def wrap(
@@ -80,7 +94,6 @@ def wrap(
 
     Raises:
         RuntimeError: where the marks on ``ctx`` contradict what was returned.
-        TypeError: for saved values that are no tensors.
     """
     _check_marks(ctx)
     inputs = {id(x) for x in args if isinstance(x, Tensor)}
@@ -176,12 +189,17 @@ def _set_edge(out: Tensor, edge: Edge) -> None:
 
 
 def saved_values(ctx: BackwardCFunction) -> tuple[Any, ...]:
-    """What the node keeps of the tensors given to ``save_for_backward``."""
+    """What the node keeps of the tensors given to ``save_for_backward``; TypeError for others."""
     saved: list[Any] = []
-    for tensor in ctx.to_save:
+    for index, tensor in enumerate(ctx.to_save):
         if tensor is None:
             saved += (None, 0)
             continue
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {index} is of type "
+                f"{type(tensor).__name__}"
+            )
         edge = tensor.edge or (tensor.view_meta and tensor.view_meta.edge)
         kept = save_result(tensor, edge[1]) if edge and edge[0] is ctx else tensor
         saved += (kept, tensor.counter.version)

@@ -105,9 +105,7 @@ def register_multi_grad_hook(
             fn(grad)
 
     react = on_all if mode == "all" else on_any
-    return _Handles(
-        [t.register_hook(_Indexed(react, i)) for i, t in enumerate(tensors)]
-    )
+    return _Handles([t.register_hook(_Indexed(react, i)) for i, t in enumerate(tensors)])
 
 
 def _node_later(tensor: Tensor) -> Callable[[], Node | None]:

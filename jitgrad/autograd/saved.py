@@ -17,7 +17,7 @@ from ..state import GRAD, modes
 from ..storage import DetachedCounter, VersionCounter
 from ..tensor import Tensor, make
 from . import anomaly
-from .node import Edge, Node
+from .node import FOREVER, Edge, Node
 from .views import gradient_edge, requires_grad
 
 if TYPE_CHECKING:
@@ -117,18 +117,18 @@ class Packed:
         else:
             self.requires_grad = tensor.requires_grad
             edge = gradient_edge(tensor) if self.requires_grad else None
-            if edge is not None and tensor.is_leaf:
+            if edge is not None and edge[0]._seq == FOREVER:
                 self.accumulator = weakref.ref(edge[0])  # type: ignore[arg-type]
             else:
                 self.edge = edge
-        version = tensor._version
+        version = tensor.counter.version
         mode = modes.mode
         modes.mode &= ~GRAD
         try:
             self.value = pack(tensor)
         finally:
             modes.mode = mode
-        if tensor._version != version:
+        if tensor.counter.version != version:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as "
                 "input to pack hook can not be modified by in-place operations, as that would "

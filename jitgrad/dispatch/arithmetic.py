@@ -208,5 +208,3 @@ def equal(self: Tensor, other: Tensor) -> bool:
     if self.layout.shape != other.layout.shape:
         return False
     return bool(functions["eq"](self, other).all())  # type: ignore[attr-defined]
-
-

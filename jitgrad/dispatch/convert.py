@@ -92,30 +92,41 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
     Gradient: cast back to the dtype of ``self``.
     """
-    d = kwargs.pop("dtype", None)
+    d = dtypes.dtype_argument("to", kwargs.pop("dtype", None))
     copy = kwargs.pop("copy", False)
     where = kwargs.pop("device", None)
     kwargs.pop("non_blocking", None)
-    kwargs.pop("memory_format", None)
+    memory_format = kwargs.pop("memory_format", None)
+    other = kwargs.pop("other", None)
     if kwargs:
         raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+    if other is not None:
+        args = (other, *args)
+    flags: list[bool] = []
     for argument in args:
-        if isinstance(argument, dtypes.dtype):
-            d = argument
+        if isinstance(argument, (dtypes.dtype, type)):
+            d = dtypes.dtype_argument("to", argument)
         elif isinstance(argument, Tensor):
             d = argument.layout.dtype
         elif isinstance(argument, (str, device)):
             where = argument
-        elif argument is not None and not isinstance(argument, bool):
+        elif isinstance(argument, bool):
+            flags.append(argument)  # non_blocking, then copy
+        elif argument is not None:
             raise TypeError(
-                f"to() received an invalid combination of arguments - got ({type(argument).__name__})"
+                "to() received an invalid combination of arguments - got "
+                f"({type(argument).__name__})"
             )
+    copy = copy or (len(flags) > 1 and flags[1])
     if where is not None:
         device(where)
     d = d or self.layout.dtype
-    if d is self.layout.dtype:
-        return clone(self) if copy else self
-    result = copied(self, like_layout(self.layout, d))
+    old = self.layout
+    row_major = str(memory_format).endswith("contiguous")
+    if d is old.dtype and not copy and (old.contiguous or not row_major):
+        return self
+    of = dense_layout(old.shape, d) if row_major else like_layout(old, d)
+    result = copied(self, of)
     if d.category >= dtypes.FLOATING:
         record(_TO, (self,), (result,), {})
     else:
@@ -131,8 +142,10 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 def cast_method(d: dtypes.dtype, name: str) -> Any:
     """``Tensor.float()`` and its kin."""
 
-    def cast(self: Tensor) -> Tensor:
-        return to(self, d)
+    def cast(self: Tensor, memory_format: Any = None) -> Tensor:
+        if d is self.layout.dtype and memory_format is None:
+            return self
+        return to(self, d, memory_format=memory_format)
 
     cast.__name__ = name
     cast.__doc__ = f"In dtype {d.name}; the tensor itself if it is already."
@@ -162,14 +175,22 @@ _FILL = node_class(
             "self": lambda grad: grad.new_zeros(grad.layout.shape),
             "value": lambda grad, layout: to(grad.sum(), layout.dtype),
         },
-        node="FillBackward1",
+        node="FillBackward3",
+    )
+)
+_FILL_NUMBER = node_class(
+    structured(
+        "fill_number",
+        "self",
+        grad={"self": lambda grad: grad.new_zeros(grad.layout.shape)},
+        node="FillBackward2",
     )
 )
 
 
 def _overwrite(self: Tensor, source: Tensor, cls: type[StructuredNode], inputs: Any) -> Tensor:
     """Replace every element by the broadcast ``source``, and record it."""
-    recorded = wants_grad(inputs)
+    recorded = self.layout.dtype.category >= dtypes.FLOATING and wants_grad(inputs)
     check_inplace(self, recorded)
     (source,) = check_memory(self, (source,))
     history = None
@@ -195,11 +216,12 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     Gradient: zero for what was overwritten, that of the result for ``src``.
     """
     if not isinstance(src, Tensor):
-        raise errors.argument("copy_", "other", "Tensor", src)
-    if src is self:
-        return self
+        if python_number(src) is None:
+            raise errors.argument("copy_", "other", "Tensor", src)
+        src = number_tensor(src, "copy_", "other")
     shape = self.layout.shape
     if src.layout.shape != shape and broadcast_shapes(src.layout.shape, shape) != shape:
+        check_inplace(self, wants_grad((self, src)))
         raise RuntimeError(
             f"output with shape {list(shape)} doesn't match the broadcast shape "
             f"{list(broadcast_shapes(src.layout.shape, shape))} in copy_()"
@@ -211,13 +233,13 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     """Set every element to a number or a 0-d tensor."""
     if isinstance(value, Tensor):
         if value.layout.ndim:
+            check_inplace(self, wants_grad((self, value)))
             raise RuntimeError(
                 "fill_ only supports 0-dimension value tensor but got tensor with "
                 f"{value.layout.ndim} dimensions."
             )
-    else:
-        value = number_tensor(value, "fill_", "value")
-    return _overwrite(self, value, _FILL, (self, value))
+        return _overwrite(self, value, _FILL, (self, value))
+    return _overwrite(self, number_tensor(value, "fill_", "value"), _FILL_NUMBER, (self,))
 
 
 def number_tensor(value: Any, name: str, argument: str) -> Tensor:
@@ -241,6 +263,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     shape = shape_argument("resize_", sizes)
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
+    if any(n < 0 for n in shape):
+        raise RuntimeError(f"resize_(): sizes must be non-negative, got {list(shape)}")
     if shape == self.layout.shape:
         return self
     of = layout(shape, contiguous_strides(shape), self.layout.dtype)
@@ -250,6 +274,28 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     self.layout = of
     self.counter.version += 1
     return self
+
+
+def resize_as_(self: Tensor, other: Tensor, *, memory_format: Any = None) -> Tensor:
+    """:func:`resize_` to the shape of ``other``."""
+    return resize_(self, other.layout.shape)
+
+
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The legacy name of the tensor's type; or the tensor in a dtype, given as one or by that name.
+
+    Raises:
+        ValueError: for an unknown name.
+    """
+    if dtype is None:
+        return f"jitgrad.{self.layout.dtype.tensor_type}"
+    if isinstance(dtype, str):
+        name = dtype.rpartition(".")[2]
+        found = next((d for d in dtypes.ALL if d.tensor_type == name), None)
+        if found is None:
+            raise ValueError(f"invalid type: '{dtype}'")
+        return to(self, found)
+    return to(self, getattr(dtype, "dtype_of_elements", None) or dtype)
 
 
 def set_(self: Tensor, source: Any = None, *args: Any) -> Tensor:
@@ -282,9 +328,7 @@ def cpu(self: Tensor) -> Tensor:
 
 def like(of: Tensor, values: Tensor) -> Tensor:
     """A copy of ``values`` in the strides of ``of`` if that is dense, else row-major."""
-    geometry = (
-        of.layout if of.layout.dense else dense_layout(of.layout.shape, of.layout.dtype)
-    )
+    geometry = of.layout if of.layout.dense else dense_layout(of.layout.shape, of.layout.dtype)
     if geometry.dtype is not values.layout.dtype:
         geometry = layout(geometry.shape, geometry.strides, values.layout.dtype)
     if not wants_grad((values,)):
@@ -296,6 +340,4 @@ def like(of: Tensor, values: Tensor) -> Tensor:
 def shapes_reduce(shape: Sequence[int], to_shape: Sequence[int]) -> bool:
     """Whether summing over broadcast dimensions can turn ``shape`` into ``to_shape``."""
     lead = len(shape) - len(to_shape)
-    return lead >= 0 and all(
-        a == b or b == 1 for a, b in zip(shape[lead:], to_shape, strict=True)
-    )
+    return lead >= 0 and all(a == b or b == 1 for a, b in zip(shape[lead:], to_shape, strict=True))

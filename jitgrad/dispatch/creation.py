@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, state
-from ..dtypes import dtype
+from .. import dtypes, errors, state
+from ..dtypes import dtype, dtype_argument
 from ..layout import layout, span
 from ..storage import ReadOnly, Storage
 from ..tensor import Tensor, device, make, shape_argument
@@ -58,9 +58,27 @@ def _check_rectangular(data: Any, dim: int = 0) -> None:
                 raise ValueError(
                     f"expected sequence of length {first} at dim {dim + 1} (got {other})"
                 )
-            raise TypeError("not a sequence: numbers and sequences are mixed in one list")
+            if nested:
+                raise TypeError("not a sequence: numbers and sequences are mixed in one list")
+            kind = type(next(x for x in data if isinstance(x, (list, tuple)))).__name__
+            raise TypeError(
+                f"'{kind}' object cannot be interpreted as a number: numbers and sequences are "
+                "mixed in one list"
+            )
         for x in data:
             _check_rectangular(x, dim + 1)
+
+
+def _not_numbers(values: np.ndarray, data: Any) -> Exception:
+    """The error for values that no dtype holds."""
+    first = _first(data)
+    if isinstance(first, str) and not isinstance(data, str):
+        return ValueError("too many dimensions 'str'")
+    if values.dtype.kind in "SU":
+        return TypeError("new(): invalid data type 'str'")
+    if isinstance(first, int):
+        return ValueError("Overflow when unpacking long long")
+    return RuntimeError(f"Could not infer dtype of {type(first).__name__}")
 
 
 def _infer(array: np.ndarray, data: Any) -> dtype:
@@ -107,23 +125,19 @@ def tensor(
         )
         of = like_layout(data.layout, dtype)
         return _finish(convert.copied(data, of), requires_grad, device)
+    d = dtype_argument("tensor", dtype)
     if isinstance(data, np.ndarray):
-        found = dtypes.from_numpy(data.dtype)
-        values = data
-    else:
-        _check_rectangular(data)
-        plain = _plain(data)
-        try:
-            values = np.array(plain)
-        except (ValueError, OverflowError) as error:
-            raise ValueError(f"too many dimensions or bad values for a tensor: {error}") from None
-        if values.dtype.kind not in "biufc":
-            first = _first(plain)
-            if isinstance(first, int):
-                raise RuntimeError("Overflow when unpacking long long")
-            raise TypeError(f"new(): invalid data type '{type(first).__name__}'")
-        found = _infer(values, data)
-    d = dtype or found
+        source = _borrowed(data)
+        return _finish(convert.copied(source, like_layout(source.layout, d)), requires_grad, device)
+    _check_rectangular(data)
+    plain = _plain(data)
+    try:
+        values = np.array(plain)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"too many dimensions or bad values for a tensor: {error}") from None
+    if values.dtype.kind not in "biufc" or values.dtype == np.uint64:
+        raise _not_numbers(values, plain)
+    d = d or _infer(values, data)
     result = dense(values.shape, d)
     with np.errstate(invalid="ignore", over="ignore"):
         result._array()[...] = values.astype(d.np, copy=False)
@@ -140,6 +154,31 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Tens
     return tensor(data, dtype=dtype, device=device)
 
 
+def asarray(
+    obj: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """:func:`as_tensor` with a choice whether to copy."""
+    result = as_tensor(obj, dtype=dtype, device=device)
+    if copy and (isinstance(obj, np.ndarray) or result is obj):
+        result = result.clone()  # type: ignore[attr-defined]
+    return _finish(result, requires_grad) if requires_grad else result
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether ``obj`` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return input.numel()
+
+
 def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor on the memory of a NumPy array: writes to either are seen by both.
 
@@ -149,6 +188,18 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    if not array.flags.writeable:
+        warnings.warn(
+            "The given NumPy array is not writable, and jitgrad does not support non-writable "
+            "tensors: writing to this tensor raises. Copy the array to get one you can write to.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return _borrowed(array)
+
+
+def _borrowed(array: np.ndarray) -> Tensor:
+    """A tensor on the memory of an array, or the error that says why there is none."""
     if not array.dtype.isnative:
         raise ValueError(
             "given numpy array has byte order different from the native byte order. Conversion "
@@ -167,19 +218,14 @@ def from_numpy(array: np.ndarray) -> Tensor:
             "given numpy array strides not a multiple of the element byte size. Copy the numpy "
             "array to reallocate the memory."
         )
-    if not array.flags.writeable:
-        warnings.warn(
-            "The given NumPy array is not writable, and jitgrad does not support non-writable "
-            "tensors: writing to this tensor raises. Copy the array to get one that can be written.",
-            UserWarning,
-            stacklevel=2,
-        )
     strides = tuple(s // d.itemsize for s in array.strides)
     count = span(array.shape, strides)
     flat = np.lib.stride_tricks.as_strided(
         array, (count,), (d.itemsize,), writeable=array.flags.writeable
     )
-    storage = Storage(flat.view(np.uint8), owner=array if array.flags.writeable else ReadOnly(array))
+    storage = Storage(
+        flat.view(np.uint8), owner=array if array.flags.writeable else ReadOnly(array)
+    )
     return make(storage, 0, layout(array.shape, strides, d))
 
 
@@ -195,16 +241,18 @@ def _factory(name: str, doc: str, value: float | None) -> Any:
     ) -> Tensor:
         if "size" in ignored:
             size = (ignored.pop("size"),)
+        elif not size:
+            raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
         shape = shape_argument(name, size)
         if any(n < 0 for n in shape):
             raise RuntimeError(
-                f"{name}(): Trying to create tensor with negative dimension "
-                f"{min(shape)}: {list(shape)}"
+                f"{name}: Dimension size must be non-negative, but got negative dimension "
+                f"{min(shape)} in {list(shape)}"
             )
         if out is not None:
             result = out.resize_(shape)  # type: ignore[attr-defined]
         else:
-            result = dense(shape, dtype or state.get_default_dtype())
+            result = dense(shape, dtype_argument(name, dtype) or state.get_default_dtype())
         if value is not None:
             convert.copy_elements(constant(value), result)
         return _finish(result, requires_grad, device, ignored)
@@ -223,7 +271,7 @@ def _like_factory(name: str, doc: str, value: float | None) -> Any:
         requires_grad: bool = False,
         **ignored: Any,
     ) -> Tensor:
-        result = fresh(like_layout(input.layout, dtype))
+        result = fresh(like_layout(input.layout, dtype_argument(name, dtype)))
         if value is not None:
             convert.copy_elements(constant(value), result)
         return _finish(result, requires_grad, device, ignored)
@@ -241,12 +289,15 @@ zeros_like = _like_factory("zeros_like", "Zeros in the shape and dtype of ``inpu
 ones_like = _like_factory("ones_like", "Ones in the shape and dtype of ``input``.", 1)
 
 
-def _dtype_of_number(value: Any) -> dtype:
+def _fill_number(name: str, value: Any) -> tuple[Any, dtype]:
+    """A fill value as a Python number, and the dtype it calls for."""
+    if isinstance(value, Tensor):
+        value = value.item()
     number = python_number(value)
     if number is None:
-        raise TypeError(f"expected a number, got {type(value).__name__}")
+        raise errors.argument(name, "fill_value", "Number", value)
     found = dtypes.PYTHON_TYPES[type(number)]
-    return state.get_default_dtype() if found.is_floating_point else found
+    return number, state.get_default_dtype() if found.is_floating_point else found
 
 
 def full(
@@ -259,10 +310,12 @@ def full(
     **ignored: Any,
 ) -> Tensor:
     """A tensor of shape ``size`` filled with ``fill_value``, of its dtype unless given."""
-    if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()
-    result = dense(shape_argument("full", (size,)), dtype or _dtype_of_number(fill_value))
-    convert.copy_elements(constant(python_number(fill_value)), result)
+    if isinstance(size, int):
+        raise errors.argument("full", "size", "tuple of ints", size)
+    shape = shape_argument("full", (size,))
+    number, d = _fill_number("full", fill_value)
+    result = dense(shape, dtype_argument("full", dtype) or d)
+    convert.copy_elements(constant(number), result)
     return _finish(result, requires_grad, device, ignored)
 
 
@@ -276,8 +329,9 @@ def full_like(
     **ignored: Any,
 ) -> Tensor:
     """``fill_value`` in the shape and dtype of ``input``."""
-    result = fresh(like_layout(input.layout, dtype))
-    convert.copy_elements(constant(python_number(fill_value)), result)
+    number, _ = _fill_number("full_like", fill_value)
+    result = fresh(like_layout(input.layout, dtype_argument("full_like", dtype)))
+    convert.copy_elements(constant(number), result)
     return _finish(result, requires_grad, device, ignored)
 
 
@@ -291,7 +345,8 @@ def empty_strided(
     **ignored: Any,
 ) -> Tensor:
     """Undefined values with the given strides."""
-    result = strided(tuple(size), tuple(stride), dtype or state.get_default_dtype())
+    d = dtype_argument("empty_strided", dtype) or state.get_default_dtype()
+    result = strided(tuple(size), tuple(stride), d)
     return _finish(result, requires_grad, device, ignored)
 
 
@@ -305,13 +360,13 @@ def _numeric(name: str, *values: Any) -> list[Any]:
     for value in values:
         number = python_number(value.item() if isinstance(value, Tensor) else value)
         if number is None:
-            raise TypeError(f"{name}(): expected numbers, got {type(value).__name__}")
+            raise errors.argument(name, "start", "Number", value)
         numbers.append(number)
     return numbers
 
 
 def arange(
-    start: Any,
+    start: Any = 0,
     end: Any = None,
     step: Any = 1,
     *,
@@ -336,7 +391,10 @@ def arange(
     if (step > 0) != (end >= start) and start != end:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     integral = all(isinstance(x, int) for x in (start, end, step))
-    d = dtype or (dtypes.int64 if integral else state.get_default_dtype())
+    d = dtype_argument("arange", dtype)
+    if d is None:
+        integral_out = out is not None and out.layout.dtype.category < dtypes.FLOATING
+        d = dtypes.int64 if integral or integral_out else state.get_default_dtype()
     if integral:
         count = -((start - end) // step)
     else:
@@ -374,7 +432,9 @@ def linspace(
     start, end = _numeric("linspace", start, end)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    d = dtype or state.get_default_dtype()
+    d = dtype_argument("linspace", dtype) or state.get_default_dtype()
+    if not d.is_floating_point:
+        start, end = int(start), int(end)
     # As PyTorch: counted from the nearer end, in the dtype of the result.
     kind = d.np.type if d.is_floating_point else np.float64
     first, last = kind(start), kind(end)
@@ -402,7 +462,7 @@ def eye(
     """The ``n`` by ``m`` identity."""
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {min(n, m or 0)}")
-    result = _of_values(np.eye(n, m), dtype or state.get_default_dtype())
+    result = _of_values(np.eye(n, m), dtype_argument("eye", dtype) or state.get_default_dtype())
     return _finish(result if out is None else _into(out, result), requires_grad, device, ignored)
 
 
@@ -439,5 +499,3 @@ def new_empty_strided(
 ) -> Tensor:
     """:func:`empty_strided` in the dtype of ``self`` unless given."""
     return empty_strided(size, stride, dtype=dtype or self.layout.dtype)
-
-

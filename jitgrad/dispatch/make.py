@@ -55,9 +55,7 @@ def alias(tensor: Tensor) -> Tensor:
 
 _MAX_CONSTANTS = 1024
 _constants: dict[Any, Tensor] = {}
-_WRAPPED = {
-    kind: Layout((), (), d, wrapped=True) for kind, d in dtypes.PYTHON_TYPES.items()
-}
+_WRAPPED = {kind: Layout((), (), d, wrapped=True) for kind, d in dtypes.PYTHON_TYPES.items()}
 NUMBERS = frozenset(_WRAPPED)
 
 

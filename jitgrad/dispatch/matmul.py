@@ -50,9 +50,7 @@ class _GemmPlan:
         batch = out.shape[:-2]
         m, n = out.shape[-2:]
         k = a.shape[-1]
-        strides = [
-            expand_strides(x.shape[:-2], x.strides[:-2], batch) for x in (a, b, out)
-        ]
+        strides = [expand_strides(x.shape[:-2], x.strides[:-2], batch) for x in (a, b, out)]
         spec = [len(batch), m, n, k, *a.strides[-2:], *b.strides[-2:], *out.strides[-2:]]
         spec.append(int(accumulate))
         count = 1
@@ -287,9 +285,7 @@ def dot(self: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     _check("dot", self, tensor)
     a, b = self.layout, tensor.layout
     if a.ndim != 1 or b.ndim != 1:
-        raise RuntimeError(
-            f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors in dot()"
-        )
+        raise RuntimeError(f"1D tensors expected, but got {a.ndim}D and {b.ndim}D tensors in dot()")
     if a.shape != b.shape:
         raise RuntimeError(
             "inconsistent tensor size, expected tensor and src to have the same number of elements,"
@@ -338,7 +334,9 @@ def addmm(
     a, b = mat1.layout, mat2.layout
     if a.ndim != 2 or b.ndim != 2:
         which = "mat1" if a.ndim != 2 else "mat2"
-        raise RuntimeError(f"{which} must be a matrix, got {max(a.ndim, b.ndim)}-D tensor in addmm()")
+        raise RuntimeError(
+            f"{which} must be a matrix, got {max(a.ndim, b.ndim)}-D tensor in addmm()"
+        )
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
@@ -388,8 +386,7 @@ def _matmul(self: Tensor, other: Tensor) -> Tensor:
     a, b = self.layout, other.layout
     if a.ndim == 0 or b.ndim == 0:
         raise RuntimeError(
-            "both arguments to matmul need to be at least 1D, but they are "
-            f"{a.ndim}D and {b.ndim}D"
+            f"both arguments to matmul need to be at least 1D, but they are {a.ndim}D and {b.ndim}D"
         )
     if a.ndim == 1 and b.ndim == 1:
         return dot(self, other)
@@ -449,5 +446,3 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return addmm(bias, input, view_of(weight, "t", ()))
     result = matmul(input, view_of(weight, "t", ()) if weight.layout.ndim == 2 else weight)
     return result if bias is None else functions["add"](result, bias)
-
-

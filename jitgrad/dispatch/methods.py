@@ -23,6 +23,7 @@ from . import (
     rows,
     scatter,
     shape,
+    special,
     split,
     view,
 )
@@ -119,7 +120,7 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
         "movedim squeeze unsqueeze select narrow diagonal unfold as_strided detach reshape_as "
         "ravel swapaxes adjoint",
     ),
-    (convert, "clone contiguous to type_as copy_ fill_ zero_ resize_ set_ cpu"),
+    (convert, "clone contiguous to type_as copy_ fill_ zero_ resize_ resize_as_ set_ cpu"),
     (creation, "new_tensor new_empty new_zeros new_ones new_full new_empty_strided"),
     (matmul, "mm bmm mv dot matmul addmm baddbmm outer"),
     (
@@ -130,7 +131,7 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
     (hooks, "register_hook register_post_accumulate_grad_hook"),
     *(
         (module, module.METHODS)
-        for module in (index, positions, rearrange, reshaping, rows, scatter, split)
+        for module in (index, positions, rearrange, reshaping, rows, scatter, special, split)
     ),
 )
 
@@ -156,9 +157,13 @@ _METHODS: dict[str, Any] = {
     "any": reduction.any_,
     "all": reduction.all_,
     "split": split.split_method,
+    "type": convert.type_,
     "swapdims": view.transpose,
     "swapdims_": reshaping.transpose_,
     "moveaxis": view.movedim,
+    "polygamma": special.polygamma_method,
+    "real": property(special.real),
+    "__rdiv__": special.rdiv,
     "T": property(_reversed),
     "mT": property(view.matrix_transpose),
     "mH": property(view.matrix_transpose),

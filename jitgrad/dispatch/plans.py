@@ -59,9 +59,7 @@ class Plan:
         self.spec: Any = None
 
 
-def operand_dtypes(
-    row: Elementwise, inputs: Sequence[Layout]
-) -> tuple[dtypes.dtype, dtypes.dtype]:
+def operand_dtypes(row: Elementwise, inputs: Sequence[Layout]) -> tuple[dtypes.dtype, dtypes.dtype]:
     """The dtypes of an operator's computation and of its result; RuntimeError if unsupported."""
     numeric = [x for name, x in zip(row.inputs, inputs, strict=True) if name not in row.passive]
     promoted = result_dtype(numeric)
@@ -110,9 +108,7 @@ def forward(row: Elementwise, inputs: tuple[Layout, ...]) -> Plan:
     else:
         strides = result_strides(shape, [(x.shape, x.strides) for x in inputs])
     plan = Plan(inputs, layout(shape, strides, stored), compute)
-    plan.run, plan.spec = elementwise.plan(
-        (row.forward,), row.inputs, inputs, (plan.out,), compute
-    )
+    plan.run, plan.spec = elementwise.plan((row.forward,), row.inputs, inputs, (plan.out,), compute)
     return plan
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import errors
@@ -14,7 +15,7 @@ from ..layout import Layout
 from ..ops.table import Structured
 from ..state import GRAD, modes, next_sequence_number
 from ..tensor import Tensor
-from . import tangents
+from . import tangents, templates
 
 _new = object.__new__
 
@@ -36,14 +37,26 @@ class Outcome:
 
 
 class StructuredNode(OperationNode):
-    """A node of a structured row: calls the row's formulas on what it saved."""
+    """A node of a structured row: calls the row's formulas on what it saved.
 
-    __slots__ = ("attributes", "names")
+    Attributes:
+        row: the operator's row.
+        variants: by the number of inputs, the subclasses for each set that wants gradients.
+        record: ``record(*inputs, result, attributes, outcome)``, :func:`record` for a call with as
+            many inputs as the row names and one result.
+        names: of the saved values.
+        save: makes them of ``(*inputs, result)``; None where there are none.
+        attributes: of the call.
+    """
+
+    __slots__ = ("attributes",)
 
     row: Structured
-    kept: dict[tuple[int, int], Kept]  # what is saved, by which inputs want gradients
+    variants: dict[int, _Variants]
+    record: Callable[..., None]
+    names: tuple[str, ...] = ()
+    save: Callable[..., tuple[Any, ...]] | None = None
     attributes: Mapping[str, Any]
-    names: tuple[str, ...]  # of the saved tensors
 
     def shape_of(self, nr: int) -> Any:
         return self._plan.outs[nr]
@@ -62,17 +75,20 @@ class StructuredNode(OperationNode):
         return self.attributes
 
     def apply(self, grad: Any) -> Grads:
+        """For operators of any number of inputs (cat); variants for others have one of their own.
+
+        Inputs past the named ones belong to the last name.
+        """
         if self._saved is None:
             raise errors.backward_twice(self)
         row = self.row
-        if grad is None or (row.outputs > 1 and all(g is None for g in grad)):
+        if grad is None:
             return (None,) * len(self.next_edges)
         values = {"grad": grad, **self.attributes}
         for index, name in enumerate(self.names):
             values[name] = unpack(self, index)
         grads: list[Tensor | None] = []
         for index, edge in enumerate(self.next_edges):
-            # Inputs past the named ones belong to the last name (cat takes any number of tensors).
             name = row.inputs[min(index, len(row.inputs) - 1)]
             if edge is None or name not in row.grad:
                 grads.append(None)
@@ -84,19 +100,78 @@ class StructuredNode(OperationNode):
         return tuple(grads)
 
 
+class _Variants(dict[int, type[StructuredNode]]):
+    """The node classes of a row by the bit mask of inputs that want gradients."""
+
+    def __init__(self, base: type[StructuredNode], count: int) -> None:
+        super().__init__()
+        self._base = base
+        self._inputs = base.row.inputs[:count]
+
+    def __missing__(self, mask: int) -> type[StructuredNode]:
+        base, row, inputs = self._base, self._base.row, self._inputs
+        wanted = [
+            name if mask >> i & 1 and name in row.grad else None
+            for i, name in enumerate(inputs[: row.edges])
+        ]
+        needed = {p for name in wanted if name for p in row.parameters[name]}
+        names = tuple(name for name in (*inputs, "result") if name in needed)
+        formulas = [row.parameters[name] if name else None for name in wanted]
+        source = templates.structured_apply_source(names, formulas, row.outputs)
+        namespace: dict[str, Any] = {
+            "backward_twice": errors.backward_twice,
+            "unpack": unpack,
+            "modes": modes,
+            **{f"formula{i}": row.grad[name] for i, name in enumerate(wanted) if name},
+        }
+        members = {
+            "__slots__": (),
+            "names": names,
+            "save": staticmethod(saver(names, inputs)) if names else None,
+            "apply": templates.define(source, "apply", namespace),
+        }
+        self[mask] = type(base.__name__, (base,), members)
+        return self[mask]
+
+
+def saver(saves: tuple[str, ...], inputs: tuple[str, ...]) -> Callable[..., tuple[Any, ...]]:
+    """``save(*inputs, result)`` for a node that saves these values."""
+    source = templates.saver_source(saves, inputs)
+    return templates.define(source, "save", {"save_result": save_result})
+
+
+@functools.cache
+def _recorder(count: int, edges: int) -> Callable[..., Callable[..., None]]:
+    """What makes ``record`` of classes whose rows have ``count`` inputs, so many with an edge."""
+    namespace: dict[str, Any] = {
+        "modes": modes,
+        "GRAD": GRAD,
+        "gradient_edge": gradient_edge,
+        "next_seq": next_sequence_number,
+        "caller": errors.caller,
+        "general": record,
+        "new": _new,
+    }
+    return templates.define(templates.structured_record_source(count, edges), "recorder", namespace)
+
+
 def node_class(row: Structured) -> type[StructuredNode]:
     """The node class of a row."""
-    return type(
+    cls: type[StructuredNode] = type(
         row.node_name,
         (StructuredNode,),
         {
             "__slots__": (),
             "row": row,
-            "kept": {},
             "_outputs": row.outputs,
             "_fresh": (row.fresh,) * 64 if row.fresh else (),
         },
     )
+    count = len(row.inputs)
+    variants = _Variants(cls, count)
+    cls.variants = {count: variants}
+    cls.record = staticmethod(_recorder(count, row.edges)(cls, variants))  # type: ignore[assignment]
+    return cls
 
 
 def record(
@@ -141,23 +216,19 @@ def record_history(
     outcome: Outcome | None = None,
 ) -> None:
     """:func:`record` once it is known to be wanted; leaves tangents to the caller (a writer)."""
+    row, count = cls.row, len(inputs)
+    variadic = count > len(row.inputs)
     edges: list[Edge | None] = []
     mask = 0
-    for t in inputs:
+    for t in inputs if variadic else inputs[: row.edges]:
         edge = t.edge or gradient_edge(t)
         if edge is not None:
             mask |= 1 << len(edges)
         edges.append(edge)
-    key = (mask, len(edges))
-    kept = cls.kept.get(key) or cls.kept.setdefault(key, _what_is_saved(cls.row, *key))
-    positions, of_result, names = kept
-    saved: list[Any] = []
-    for position in positions:
-        tensor = inputs[position]
-        saved += (tensor, tensor.counter.version)
-    if of_result:
-        result = save_result(outs[0])
-        saved += (result, result.counter.version)
+    if not variadic:
+        if count not in cls.variants:
+            cls.variants[count] = _Variants(cls, count)
+        cls = cls.variants[count][mask]
     node = _new(cls)
     node._seq = next_sequence_number()
     node.next_edges = tuple(edges)
@@ -165,26 +236,9 @@ def record_history(
     node._where = errors.caller(3)
     node._plan = outcome or Outcome.of(inputs, outs)
     node.attributes = attributes
-    node.names = names
-    node._saved = tuple(saved)
+    node._saved = () if cls.save is None else cls.save(*inputs, outs[0])
     if modes.mode != GRAD:
         note_inputs(node)  # a writer's result is packed once it is written
     for nr, out in enumerate(outs[: cls._outputs]):
         out.edge = (node, nr)
         out.tracked = True
-
-
-Kept = tuple[tuple[int, ...], bool, tuple[str, ...]]
-
-
-def _what_is_saved(row: Structured, mask: int, count: int) -> Kept:
-    """Which inputs, and whether the result, the formulas of the inputs in ``mask`` name."""
-    needed: set[str] = set()
-    for index in range(count):
-        if not mask >> index & 1:
-            continue
-        name = row.inputs[min(index, len(row.inputs) - 1)]
-        needed.update(row.parameters.get(name, ()))
-    positions = tuple(i for i, name in enumerate(row.inputs[:count]) if name in needed)
-    names = tuple(row.inputs[i] for i in positions)
-    return positions, "result" in needed, (*names, "result") if "result" in needed else names

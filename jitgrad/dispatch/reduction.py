@@ -71,7 +71,11 @@ def _restored(grad: Tensor, of: Layout, dims: tuple[int, ...], keepdim: bool) ->
     """A reduced tensor seen again in the shape before the reduction."""
     look = view_of if modes.mode else bare_view_of
     if not keepdim and of.ndim:
-        grad = look(grad, "view", (_shape(of, dims, True),)) if grad.layout.contiguous else reshape(grad, _shape(of, dims, True))
+        grad = (
+            look(grad, "view", (_shape(of, dims, True),))
+            if grad.layout.contiguous
+            else reshape(grad, _shape(of, dims, True))
+        )
     return look(grad, "expand", (of.shape,))
 
 
@@ -335,7 +339,9 @@ def _at_index(grad: Tensor, layout: Layout, dim: int, keepdim: bool, indices: Te
 
 _EXTREME = {
     name: node_class(
-        structured(f"{name}_all", "self", grad={"self": _evenly}, node=f"{name.capitalize()}Backward1")
+        structured(
+            f"{name}_all", "self", grad={"self": _evenly}, node=f"{name.capitalize()}Backward1"
+        )
     )
     for name in ("max", "min")
 }
@@ -402,9 +408,7 @@ def _extreme(name: str, self: Tensor, args: tuple[Any, ...], keepdim: bool, out:
         return ValuesIndices((values, values.new_zeros((), dtype=dtypes.int64)))  # type: ignore[attr-defined]
     if self.layout.shape[dim] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
-    values, indices = reduced(
-        name, (self,), (dim,), (self.layout.dtype, dtypes.int64), keepdim
-    )
+    values, indices = reduced(name, (self,), (dim,), (self.layout.dtype, dtypes.int64), keepdim)
     record(
         _EXTREME_DIM[name],
         (self,),
@@ -540,9 +544,7 @@ def _moment(name: str, self: Tensor, dim: Any, keepdim: bool, correction: float)
     degrees = _degrees(self.layout, dims, correction)
     (result,) = reduced(name, (source, center), dims, (d,), keepdim, degrees=float(degrees))
     cls = _VAR if name == "var" else _STD
-    record(
-        cls, (self,), (result,), {"call": _Call(dims, keepdim), "correction": correction}
-    )
+    record(cls, (self,), (result,), {"call": _Call(dims, keepdim), "correction": correction})
     return result
 
 
@@ -661,9 +663,7 @@ def norm(
     dtype: dtypes.dtype | None = None,
 ) -> Tensor:
     """The vector norm of order ``p`` over ``dim`` ("fro": 2); see :func:`vector_norm`."""
-    return vector_norm(
-        self, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype, out=out
-    )
+    return vector_norm(self, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype, out=out)
 
 
 # Exponential sums ---------------------------------------------------------------------------------
@@ -799,7 +799,8 @@ _CUMSUM = node_class(
         "self",
         grad={
             "self": lambda grad, dim, layout: _cast_to(
-                cumsum(grad.flip(dim), dim).flip(dim), layout  # type: ignore[attr-defined]
+                cumsum(grad.flip(dim), dim).flip(dim),
+                layout,  # type: ignore[attr-defined]
             )
         },
         jvp={"self": lambda tangent, dim: cumsum(tangent, dim)},
@@ -815,8 +816,10 @@ def cumsum(
     of = self.layout.dtype
     d = dtype or (of if of.category >= dtypes.FLOATING else dtypes.int64)
     source = self.detach()  # type: ignore[attr-defined]
-    result = _along("cumsum", (source,), dim, d) if self.layout.ndim else convert.to(source, d, copy=True)
+    result = (
+        _along("cumsum", (source,), dim, d)
+        if self.layout.ndim
+        else convert.to(source, d, copy=True)
+    )
     record(_CUMSUM, (self,), (result,), {"dim": dim})
     return _finish("cumsum", result, out, self)
-
-

@@ -105,6 +105,4 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     if len(tensors) == 1 and not isinstance(tensors[0], Tensor):
         tensors = tuple(tensors[0])
     shape = broadcast_shapes(*(t.layout.shape for t in tensors))
-    return tuple(
-        t if t.layout.shape == shape else view_of(t, "expand", (shape,)) for t in tensors
-    )
+    return tuple(t if t.layout.shape == shape else view_of(t, "expand", (shape,)) for t in tensors)

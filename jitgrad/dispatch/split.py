@@ -168,18 +168,14 @@ def unbind(self: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if self.layout.ndim == 0:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     dim = normalize_dim(int_argument("unbind", "dim", dim), self.layout.ndim)
-    return _several(
-        self, "unbind", [("select", (dim, i)) for i in range(self.layout.shape[dim])]
-    )
+    return _several(self, "unbind", [("select", (dim, i)) for i in range(self.layout.shape[dim])])
 
 
 def _gathered(grad: Any, layout: Layout, places: Any) -> Tensor:
     """The gradient of a tensor from the gradients of its disjoint views."""
     grads = (grad,) if isinstance(grad, Tensor) else grad
     parts = [
-        (g._embed(layout, *place))
-        for g, place in zip(grads, places, strict=True)
-        if g is not None
+        (g._embed(layout, *place)) for g, place in zip(grads, places, strict=True) if g is not None
     ]
     total = parts[0]
     for part in parts[1:]:
@@ -213,9 +209,7 @@ def _several(
         row = VIEWS[kind]
         shape, strides, offset = row.geometry(self.layout, *arguments)
         d = self.layout.dtype
-        result = make(
-            self.storage, self.offset + offset * d.itemsize, layout(shape, strides, d)
-        )
+        result = make(self.storage, self.offset + offset * d.itemsize, layout(shape, strides, d))
         result.counter = self.counter
         result.tracked = self.counter is not INFERENCE_COUNTER
         results.append(result)
@@ -245,6 +239,7 @@ def _several(
             kind, arguments = places[nr]
             tangents.view(result, self, functools.partial(view_of, kind=kind, arguments=arguments))
     return tuple(results)
+
 
 METHODS = "split_with_sizes tensor_split hsplit vsplit dsplit chunk unbind"
 FUNCTIONS = (

@@ -12,7 +12,7 @@ import linecache
 from collections.abc import Sequence
 from typing import Any
 
-FORWARD = '''
+FORWARD = """
 def {name}({signature}, *, out=None):
     if out is not None:
         return write(({arguments},), out, "{name}")
@@ -37,9 +37,9 @@ def {name}({signature}, *, out=None):
     result.tracked = False
 {record}
     return result
-'''
+"""
 
-RECORD = '''
+RECORD = """
     mode = modes.mode
     if {tracked}:
         if mode == GRAD:
@@ -65,17 +65,17 @@ RECORD = '''
         special(({arguments},), plan, result)
     else:
         result.tracked = {inherited}
-'''
+"""
 
 # A row without derivatives: history ends at its result.
-CUT = '''
+CUT = """
     if {tracked} or modes.mode > GRAD:
         special(({arguments},), plan, result)
     else:
         result.tracked = {inherited}
-'''
+"""
 
-INPLACE = '''
+INPLACE = """
 def {name}_({signature}):
 {numbers}
     mode = modes.mode
@@ -94,9 +94,9 @@ def {name}_({signature}):
     frame = getframe(1)
     counter.writer = (frame.f_code, frame.f_lasti)
     return {first}
-'''
+"""
 
-APPLY = '''
+APPLY = """
 def apply(node, grad):
     saved = node._saved
     if saved is None:
@@ -112,9 +112,9 @@ def apply(node, grad):
     plan.run(plan.spec, {buffers}, {outputs})
 {wrap}
     return ({grads},)
-'''
+"""
 
-_WRAP = '''
+_WRAP = """
     storage = new(Storage)
     storage.version = 0
     storage.buffer = buffer{i}
@@ -127,7 +127,44 @@ _WRAP = '''
     grad{i}.tracked = False
     if plan.finish[{i}] is not None:
         grad{i} = finish(grad{i}, plan.finish[{i}])
-'''
+"""
+
+# The same two for structured rows, whose formulas are functions over Tensors. Recording depends on
+# nothing but the number of inputs, so it is expanded once for each number and closes over the rest.
+STRUCTURED_RECORD = """
+def recorder(base, variants):
+    def record({inputs}, result, attributes, outcome):
+        if modes.mode == GRAD and ({tracked}):
+{edges}
+            mask = {mask}
+            if mask:
+                cls = variants[mask]
+                node = new(cls)
+                node._seq = next_seq()
+                node.next_edges = ({next_edges},)
+                node._plan = outcome
+                node._hooks = None
+                node._where = caller(3)
+                node.attributes = attributes
+                save = cls.save
+                node._saved = save({inputs}, result) if save is not None else ()
+                result.edge = (node, 0)
+                result.tracked = True
+                return
+        general(base, ({inputs},), (result,), attributes, outcome)
+    return record
+"""
+
+STRUCTURED_APPLY = """
+def apply(node, grad):
+    saved = node._saved
+    if saved is None:
+        raise backward_twice(node)
+    if {undefined}:
+        return {nothing}
+{unpack}
+    return ({grads},)
+"""
 
 
 def define(source: str, name: str, namespace: dict[str, Any]) -> Any:
@@ -165,9 +202,7 @@ def forward_source(
                 " " * 12 + "e{i} = ({x}.edge or gradient_edge({x})) if {x}.tracked else None",
                 "\n",
             ),
-            mask=" + ".join(
-                f"({1 << i} if e{i} is not None else 0)" for i in range(len(inputs))
-            ),
+            mask=" + ".join(f"({1 << i} if e{i} is not None else 0)" for i in range(len(inputs))),
             next_edges=_each(inputs, "e{i}"),
         )
     return FORWARD.format(
@@ -239,5 +274,68 @@ def apply_source(saved: Sequence[str], positions: Sequence[int], count: int, fus
         allocate="\n".join(f"    buffer{i} = empty(plan.nbytes[{i}], BYTE)" for i in outs),
         outputs=", ".join(f"buffer{i}, 0" for i in outs),
         wrap="".join(_WRAP.format(i=i) for i in outs),
+        grads=", ".join(grads),
+    )
+
+
+def saver_source(saves: Sequence[str], inputs: Sequence[str]) -> str:
+    """``save(*inputs, result)``: what a node that saves these values keeps."""
+    kept = ["kept" if name == "result" else name for name in saves]
+    first = "    kept = save_result(result)\n" if "kept" in kept else ""
+    pairs = _each(kept, "{x}, {x}.counter.version")
+    return f"def save({', '.join(inputs)}, result):\n{first}    return ({pairs},)\n"
+
+
+def structured_record_source(count: int, edges: int) -> str:
+    """How a call with ``count`` inputs, the first of which have ``edges``, is recorded."""
+    inputs = [f"x{i}" for i in range(count)]
+    followed = inputs[:edges]
+    edge = "            e{i} = ({x}.edge or gradient_edge({x})) if {x}.tracked else None"
+    return STRUCTURED_RECORD.format(
+        inputs=", ".join(inputs),
+        tracked=_each(inputs, "{x}.tracked", " or "),
+        edges=_each(followed, edge, "\n"),
+        mask=" + ".join(f"({1 << i} if e{i} is not None else 0)" for i in range(edges)),
+        next_edges=_each(followed, "e{i}"),
+    )
+
+
+def structured_apply_source(
+    saves: Sequence[str], formulas: Sequence[Sequence[str] | None], outputs: int
+) -> str:
+    """The backward of a structured row: for each input the parameters of its formula, if wanted.
+
+    What is no saved value is looked up among the call's attributes.
+    """
+    unpack = []
+    if saves:
+        unpack.append(f"    {_each(saves, '{x}, v{i}')} = saved")
+    for i, x in enumerate(saves):
+        # A result has its history only once it is unpacked, which matters where that is recorded.
+        recorded = " or modes.mode" if x == "result" else ""
+        unpack.append(
+            f"    if {x}.counter.version != v{i}{recorded}:\n        {x} = unpack(node, {i})"
+        )
+
+    def argument(parameter: str, position: int) -> str:
+        if parameter == "grad" or parameter in saves:
+            return parameter
+        if parameter == "position":
+            return str(position)
+        if parameter == "layout":
+            return f"node._plan.inputs[{position}]"
+        return f"node.attributes[{parameter!r}]"
+
+    grads = [
+        "None"
+        if parameters is None
+        else f"formula{i}({', '.join(argument(p, i) for p in parameters)})"
+        for i, parameters in enumerate(formulas)
+    ]
+    none = "grad is None"
+    return STRUCTURED_APPLY.format(
+        undefined=none if outputs == 1 else f"{none} or all(g is None for g in grad)",
+        nothing="(" + "None, " * len(formulas) + ")",
+        unpack="\n".join(unpack),
         grads=", ".join(grads),
     )

@@ -71,20 +71,20 @@ def plan_of(kind: str, of: Layout, arguments: tuple[Any, ...]) -> Any:
 
 
 def node_of_view(
-    cls: type[StructuredNode], source: Tensor, outcome: Outcome, named: Any
+    cls: type[StructuredNode], source: Tensor, outcome: Outcome, named: Any, skip: int = 3
 ) -> Edge | None:
     """The edge of a new view, None if its source does not require grad."""
     edge = source.edge or gradient_edge(source)
     if edge is None and not requires_grad(source):
         return None
-    node = _new(cls)
+    node = _new(cls.variants[1][0 if edge is None else 1])
     node._seq = next_sequence_number()
     node.next_edges = (edge,)
     node._hooks = None
-    node._where = errors.caller(3)
+    node._where = errors.caller(skip)
     node._plan = outcome
     node.attributes = named
-    node.names = node._saved = ()
+    node._saved = ()
     if modes.mode != GRAD:
         recorded(node)
     return (node, 0)
@@ -93,41 +93,43 @@ def node_of_view(
 def view_of(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
     """The view ``kind`` of a tensor, recorded if the tensor requires grad."""
     known = _kinds[kind]
-    plan = known.plans.get((source.layout, arguments)) or known.plan(source.layout, arguments)
+    try:
+        of, offset, named, outcome = known.plans[source.layout, arguments]
+    except KeyError:
+        of, offset, named, outcome = known.plan(source.layout, arguments)
     result = _new(Tensor)
     result.storage = source.storage
-    result.offset = source.offset + plan[1]
-    result.layout = plan[0]
+    result.offset = source.offset + offset
+    result.layout = of
     result.counter = counter = source.counter
     result.edge = result.meta = result.view_meta = None
-    result.tracked = False
     if counter is INFERENCE_COUNTER:
+        result.tracked = False
         return result  # no view, but an inference tensor of its own
     result.tracked = True
     mode = modes.mode
-    edge = None
+    result.view_meta = view = _new(ViewMeta)
     if mode & GRAD and source.tracked:
-        edge = node_of_view(known.cls, source, plan[3], plan[2])
+        view.edge = node_of_view(known.cls, source, outcome, named, 4)
+    else:
+        view.edge = None
     parent = source.view_meta
     creation = _DEFAULT if mode == GRAD else creation_now()
-    view = _new(ViewMeta)
     if parent is None:
         view.base = source
     else:
         view.base = parent.base
-        if creation is _DEFAULT or parent.creation is Creation.INFERENCE:
+        if creation is _DEFAULT or parent.creation is _INFERENCE:
             creation = parent.creation
-    view.edge = edge
     view.version = counter.version
     view.creation = creation
     view.requires_grad = False
-    result.view_meta = view
-    if modes.levels:
+    if mode > GRAD and modes.levels:
         tangents.view(result, source, lambda tangent: view_of(tangent, kind, arguments))
     return result
 
 
-_DEFAULT = Creation.DEFAULT
+_DEFAULT, _INFERENCE = Creation.DEFAULT, Creation.INFERENCE
 
 
 def bare_view_of(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
@@ -525,9 +527,7 @@ def _strided_again(
     reach = max(of.span(), storage_offset + span_of(size, stride)) + lead
     if has_internal_overlap(of.shape, of.strides):
         grad = grad / _multiplicity(grad, of)
-    memory = as_strided_adjoint(
-        grad, dense_layout((reach,), of.dtype), of.shape, of.strides, lead
-    )
+    memory = as_strided_adjoint(grad, dense_layout((reach,), of.dtype), of.shape, of.strides, lead)
     return view_of(memory, "as_strided", (size, stride, storage_offset + lead))
 
 

@@ -31,7 +31,7 @@ from .abi import BUFFER
 Driver = Callable[..., None]
 GRAIN = 32768  # elements of a cheap operation below which a second thread does not pay
 
-_SOURCE = '''
+_SOURCE = """
 import numpy as np
 from numba import njit, prange
 from jitgrad.kernels.abi import address, call_kernel_{k} as call_kernel, p_int64
@@ -83,7 +83,7 @@ def parallel(spec_buffer, {buffers}):
         first = (task // per_line) * lines
         lo = (task % per_line) * elements
         nest(spec_address, first, min(first + lines, total), lo, min(lo + elements, n), {pointers})
-'''
+"""
 
 
 def _source(k: int) -> str:

@@ -109,7 +109,9 @@ def source(
     for keyword, (test, body) in zip(["if"] + ["elif"] * len(branches), branches, strict=False):
         text += f"{keyword} {test}:\n    {_indent(body, 4)}\n"
     text += f"else:\n    {_indent(general, 4)}"
-    imports = f"from jitgrad.kernels.abi import {', '.join(sorted({f'p_{d.name}' for d in everything}))}"
+    imports = (
+        f"from jitgrad.kernels.abi import {', '.join(sorted({f'p_{d.name}' for d in everything}))}"
+    )
     if functions:
         imports += f"\nfrom jitgrad.kernels.scalar import {', '.join(functions)}"
     return _SOURCE.format(
@@ -124,7 +126,6 @@ def source(
 
 
 def _rename(body: str, old: str, new: str) -> str:
-
 
     return re.sub(rf"\b{old}\b", new, body)
 

@@ -110,6 +110,8 @@ class Structured:
         jvp: for inputs, a function that turns the input's ``tangent`` into its part of the
             result's, of parameters named as for ``grad``. Without it the gradient formula is
             transposed (dispatch/tangents.py), which is right for every row, and slower.
+        edges: how many inputs a node has edges for: what follows the last differentiable one (an
+            index, a weight) is saved, but not followed.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Structured:
     jvp: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     parameters: Mapping[str, tuple[str, ...]] = field(init=False)
     jvp_parameters: Mapping[str, tuple[str, ...]] = field(init=False)
+    edges: int = field(init=False)
 
     def __post_init__(self) -> None:
         taken = {"grad", "tangent", "result", "layout", "position"} & set(self.inputs)
@@ -132,6 +135,8 @@ class Structured:
                 for name, formula in formulas.items()
             }
             object.__setattr__(self, attribute, named)
+        followed = [i + 1 for i, name in enumerate(self.inputs) if name in self.grad]
+        object.__setattr__(self, "edges", max(followed, default=len(self.inputs)))
 
     @property
     def node_name(self) -> str:

@@ -241,9 +241,7 @@ def unfold(self: Layout, dimension: int, size: int, step: int) -> Geometry:
     dim = normalize_dim(dimension, self.ndim)
     n = self.shape[dim] if self.ndim else 1
     if not 0 <= size <= n:
-        raise RuntimeError(
-            f"maximum size for tensor at dimension {dim} is {n} but size is {size}"
-        )
+        raise RuntimeError(f"maximum size for tensor at dimension {dim} is {n} but size is {size}")
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
     if not self.ndim:

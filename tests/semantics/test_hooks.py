@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import threading
 import weakref
 from typing import Any
@@ -437,3 +438,59 @@ def test_a_cycle_through_a_hook_is_collected() -> None:
     del b
     gc.collect()
     assert alive() is None
+
+
+# 39: around the call of a module ------------------------------------------------------------------
+def call(lib: Any, hook: Any, args: tuple[Any, ...]) -> Any:
+    args = hook.setup_input_hook(args)
+    return hook.setup_output_hook((args[0] * 2, args[0] + 1, args[1]))
+
+
+def hooks_around_a_call(lib: Any, module: Any, full: list[Any], pre: list[Any]) -> Any:
+    return importlib.import_module(f"{lib.__name__}.utils.hooks").BackwardHook(module, full, pre)
+
+
+def test_full_backward_hooks(lib: Any) -> None:
+    seen: list[Any] = []
+
+    def values(grads: Any) -> Any:
+        return [None if g is None else g.tolist()[0] for g in grads]
+
+    full = [lambda m, ins, outs: seen.append(("full", values(ins), values(outs)))]
+    pre = [lambda m, outs: seen.append(("pre", values(outs)))]
+    t = leaf(lib)
+    y, z, five = call(lib, hooks_around_a_call(lib, None, full, pre), (t, 5))
+    assert five == 5
+    assert y.grad_fn.name() == z.grad_fn.name() == "BackwardHookFunctionBackward"
+    y.register_hook(lambda g: seen.append("tensor"))
+    y.grad_fn.register_hook(lambda ins, outs: seen.append("node"))
+    back(y * 3)
+    assert seen == [
+        "tensor",
+        ("pre", [3.0, None, None]),
+        "node",
+        ("full", [6.0, None], [3.0, None, None]),
+    ]
+    assert t.grad.tolist() == [6.0] * 3
+
+
+def test_full_backward_hooks_without_inputs_that_require_grad(lib: Any) -> None:
+    seen: list[Any] = []
+    w = leaf(lib)
+    hook = hooks_around_a_call(lib, None, [lambda m, ins, outs: seen.append(ins)], [])
+    hook.setup_input_hook((w.detach(), 5))
+    y = hook.setup_output_hook(w * 2)
+    with pytest.warns(UserWarning, match="no inputs require gradients"):
+        back(y)
+    assert seen == [(None, None)]
+
+
+def test_full_backward_hooks_replace_gradients(lib: Any) -> None:
+    t = leaf(lib)
+    full = [lambda m, ins, outs: (ins[0] * 10, None)]
+    pre = [lambda m, outs: (outs[0] * 2, *outs[1:])]
+    back(call(lib, hooks_around_a_call(lib, None, full, pre), (t, 5))[0])
+    assert t.grad.tolist() == [40.0] * 3
+    y = call(lib, hooks_around_a_call(lib, None, [], [lambda m, outs: outs[:2]]), (t, 5))[0]
+    with pytest.raises(RuntimeError, match="invalid number of grad_output, got 2, but expected 3"):
+        back(y)

@@ -47,6 +47,25 @@ from .gamma import digamma, lgamma
 from .integer import gcd, lcm, shift_left, shift_right
 from .logarithm import acosh, asinh, atanh, log, log1p, log2, log10, logaddexp
 from .power import pow
+from .series import (
+    chebyshev_polynomial_t,
+    chebyshev_polynomial_u,
+    chebyshev_polynomial_v,
+    chebyshev_polynomial_w,
+    erfcx,
+    frexp_exponent,
+    hermite_polynomial_h,
+    hermite_polynomial_he,
+    i0,
+    i0e,
+    i1,
+    i1e,
+    laguerre_polynomial_l,
+    legendre_polynomial_p,
+    ndtri,
+    polygamma,
+    zeta,
+)
 from .trigonometric import acos, asin, atan, atan2, cos, sin, sinc, tan
 
 ULP: dict[str, tuple[float, float]] = {

@@ -1,0 +1,271 @@
+"""Functions of special rows whose PyTorch signature says more, and those made of several rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .. import dtypes, errors
+from ..state import get_default_dtype
+from ..tensor import Tensor
+from . import convert
+from .elementwise import functions, inplace_function, prepare_out
+from .make import NUMBERS, constant, int_argument, python_number
+
+_f = functions
+
+
+def tensor_or_number(name: str, argument: str, value: Any) -> Tensor:
+    """A tensor, or a Python number as one that promotes like a number."""
+    if isinstance(value, Tensor):
+        return value
+    number = value if value.__class__ in NUMBERS else python_number(value)
+    if number is None:
+        raise errors.argument(name, argument, "Tensor or Number", value)
+    return constant(number)
+
+
+def _either(row: str, public: str) -> Callable[..., Tensor]:
+    """A binary function that takes a number in either place, but not in both."""
+
+    def function(self: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+        if not isinstance(self, Tensor) and not isinstance(other, Tensor):
+            raise errors.argument(public, "self", "Tensor", self)
+        return _f[row](tensor_or_number(public, "self", self), other, out=out)
+
+    function.__name__ = function.__qualname__ = public
+    function.__doc__ = _f[row].__doc__
+    return function
+
+
+xlogy = _either("xlogy", "xlogy")
+xlog1py = _either("xlog1py", "xlog1py")
+zeta = _either("zeta", "zeta")
+_POLYNOMIALS = (
+    "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
+    "hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p "
+    "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u "
+    "shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w"
+)
+polynomials = {name: _either(name, name) for name in _POLYNOMIALS.split()}
+
+
+def xlogy_(self: Tensor, other: Any) -> Tensor:
+    """:func:`xlogy` in place."""
+    return inplace_function("xlogy")(self, other)
+
+
+def logit(self: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
+    """``log(self / (1 - self))``; with ``eps`` of ``self`` limited to ``[eps, 1 - eps]``.
+
+    Gradient: ``grad / (self * (1 - self))``; outside of the interval NaN, with ``eps`` 0.
+    """
+    if eps is None:
+        return _f["logit"](self, out=out)
+    return _f["logit_within"](self, eps, out=out)
+
+
+def logit_(self: Tensor, eps: float | None = None) -> Tensor:
+    """:func:`logit` in place."""
+    if eps is None:
+        return inplace_function("logit")(self)
+    return inplace_function("logit_within")(self, eps)
+
+
+def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The ``n``-th derivative of digamma at ``input``. Gradient: ``grad * polygamma(n + 1)``."""
+    n = int_argument("polygamma", "n", n)
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    if n == 0:
+        return _f["digamma"](input, out=out)
+    return _f["polygamma_of"](input, n, out=out)
+
+
+def polygamma_method(self: Tensor, n: int) -> Tensor:
+    """:func:`polygamma` of this tensor."""
+    return polygamma(n, self)
+
+
+def polygamma_(self: Tensor, n: int) -> Tensor:
+    """:func:`polygamma` in place."""
+    if n == 0:
+        return inplace_function("digamma")(self)
+    return inplace_function("polygamma_of")(self, n)
+
+
+def mvlgamma(self: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
+    """The multivariate log-gamma function of order ``p``: a sum of ``p`` shifted lgamma.
+
+    Raises:
+        RuntimeError: for ``p < 1``.
+    """
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    if not self.is_floating_point():
+        self = convert.to(self, get_default_dtype())
+    total = p * (p - 1) / 4 * math.log(math.pi)
+    for k in range(p):
+        total = _f["add"](_f["lgamma"](_f["sub"](self, k / 2)), total)
+    return into("mvlgamma", total, out, (self,))
+
+
+def mvlgamma_(self: Tensor, p: int) -> Tensor:
+    """:func:`mvlgamma` in place."""
+    return convert.copy_(self, mvlgamma(self, p))
+
+
+def nan_to_num(
+    self: Tensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Numbers in place of NaN (0) and of the infinities (the largest and the smallest finite ones).
+
+    Gradient: ``grad`` where ``self`` is finite, 0 elsewhere.
+    """
+    if not self.is_floating_point():
+        return into("nan_to_num", convert.clone(self), out, (self,))
+    return _f["nan_to_num_with"](self, *_stand_ins(self, nan, posinf, neginf), out=out)
+
+
+def nan_to_num_(
+    self: Tensor,
+    nan: float | None = None,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:
+    """:func:`nan_to_num` in place."""
+    if not self.is_floating_point():
+        return self
+    return inplace_function("nan_to_num_with")(self, *_stand_ins(self, nan, posinf, neginf))
+
+
+def _stand_ins(self: Tensor, *given: float | None) -> tuple[float, ...]:
+    largest = {"float32": 3.4028234663852886e38}.get(self.layout.dtype.name, 1.7976931348623157e308)
+    defaults = (0.0, largest, -largest)
+    return tuple(d if x is None else x for x, d in zip(given, defaults, strict=True))
+
+
+def into(
+    name: str, result: Tensor, out: Tensor | None, operands: tuple[Tensor, ...]
+) -> Tensor:
+    """A finished result, or ``out`` with a copy of it, after the checks of ``out=``."""
+    if out is None:
+        return result
+    prepare_out(name, operands, out, result.layout.shape)
+    if not dtypes.can_cast(result.layout.dtype, out.layout.dtype):
+        raise RuntimeError(
+            f"result type {result.layout.dtype.tensor_type.removesuffix('Tensor')} can't be cast to "
+            f"the desired output type {out.layout.dtype.tensor_type.removesuffix('Tensor')}"
+        )
+    return convert.copy_(out, result)
+
+
+def float_power(self: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """``self ** exponent`` in float64, whatever the dtypes."""
+    base, power = (
+        convert.to(x, dtypes.float64) if isinstance(x, Tensor) else x for x in (self, exponent)
+    )
+    if out is not None and out.layout.dtype is not dtypes.float64:
+        raise RuntimeError(
+            "the base given to float_power_ has dtype and the operation's result requires dtype "
+            "Double"
+        )
+    return _f["pow"](tensor_or_number("float_power", "self", base), power, out=out)
+
+
+def float_power_(self: Tensor, exponent: Any) -> Tensor:
+    """:func:`float_power` in place; only for float64."""
+    if self.layout.dtype is not dtypes.float64:
+        raise RuntimeError(
+            "the base given to float_power_ has dtype "
+            f"{self.layout.dtype.tensor_type.removesuffix('Tensor')} but the operation's result "
+            "requires dtype Double"
+        )
+    power = convert.to(exponent, dtypes.float64) if isinstance(exponent, Tensor) else exponent
+    return inplace_function("pow")(self, power)
+
+
+def ldexp(self: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """``self * 2 ** other``."""
+    return _f["mul"](self, _f["pow"](constant(2.0), other), out=out)
+
+
+def ldexp_(self: Tensor, other: Tensor) -> Tensor:
+    """:func:`ldexp` in place."""
+    return inplace_function("mul")(self, _f["pow"](constant(2.0), other))
+
+
+class MantissaExponent(NamedTuple):
+    """The results of :func:`frexp`."""
+
+    mantissa: Tensor
+    exponent: Tensor
+
+
+def frexp(self: Tensor, *, out: Any = None) -> MantissaExponent:
+    """``self = mantissa * 2 ** exponent`` with ``|mantissa|`` in [0.5, 1) and an int32 exponent.
+
+    Gradient: of the mantissa alone, ``grad / 2 ** exponent``.
+    """
+    if self.layout.dtype.category != dtypes.FLOATING:
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    exponent = convert.to(_f["frexp_exponent"](self.detach()), dtypes.int32)
+    mantissa = _f["frexp_mantissa"](self, exponent)
+    if out is not None:
+        return MantissaExponent(
+            into("frexp", mantissa, out[0], (self,)), into("frexp", exponent, out[1], ())
+        )
+    return MantissaExponent(mantissa, exponent)
+
+
+def isreal(self: Tensor) -> Tensor:
+    """Whether every element is real: true for real dtypes."""
+    return self.new_ones(self.layout.shape, dtype=dtypes.bool_)
+
+
+def real(self: Tensor) -> Tensor:
+    """The real part: the tensor itself, for real dtypes."""
+    return self
+
+
+def conj_physical(self: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The complex conjugate: of real dtypes the tensor itself."""
+    return into("conj_physical", self, out, (self,))
+
+
+conj = resolve_conj = resolve_neg = real
+conj_physical_ = real
+
+
+def dist(self: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The ``p``-norm of ``self - other``, all dimensions together."""
+    from .reduction import vector_norm
+
+    return vector_norm(_f["sub"](self, other), p)
+
+
+def fill(self: Tensor, value: Any) -> Tensor:
+    """A copy of ``self``'s layout with every element ``value``. Gradient: 0, and the sum."""
+    return convert.fill_(convert.clone(self), value)
+
+
+def rdiv(self: Tensor, other: Any) -> Tensor:
+    """``other / self``."""
+    return _f["mul"](_f["reciprocal"](self), other)
+
+
+METHODS = (
+    "xlogy xlogy_ logit logit_ polygamma_ mvlgamma mvlgamma_ nan_to_num nan_to_num_ float_power "
+    "float_power_ ldexp ldexp_ frexp isreal conj conj_physical conj_physical_ resolve_conj "
+    "resolve_neg dist"
+)
+FUNCTIONS = (
+    "xlogy logit logit_ polygamma mvlgamma nan_to_num nan_to_num_ float_power ldexp frexp isreal "
+    "real conj conj_physical resolve_conj resolve_neg dist fill"
+)

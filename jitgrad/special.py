@@ -1,0 +1,24 @@
+"""Special functions under the names of :mod:`torch.special`."""
+
+from __future__ import annotations
+
+from .dispatch import special as _special
+from .dispatch.elementwise import functions as _functions
+from .dispatch.reduction import log_softmax, logsumexp, softmax
+from .dispatch.special import logit, polygamma, xlog1py, xlogy, zeta
+from .dispatch.special import mvlgamma as multigammaln
+
+# The names of rows; where the name here is another one, it comes first.
+_ROWS = (
+    "digamma psi=digamma gammaln=lgamma erf erfc erfcx erfinv exp2 expm1 expit=sigmoid log1p sinc "
+    "round entr ndtr ndtri log_ndtr i0 i0e i1 i1e"
+)
+for _name in _ROWS.split():
+    _public, _, _row = _name.partition("=")
+    globals()[_public] = _functions[_row or _public]
+globals().update(_special.polynomials)
+
+__all__ = [
+    "log_softmax", "logsumexp", "softmax", "logit", "polygamma", "xlog1py", "xlogy", "zeta",
+    "multigammaln", *(name.partition("=")[0] for name in _ROWS.split()), *_special.polynomials,
+]  # fmt: skip

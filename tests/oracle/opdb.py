@@ -1,0 +1,409 @@
+"""PyTorch's operator database, run on both libraries: what differs, operator by operator.
+
+The wheel of PyTorch carries it (``torch.testing._internal``): sample inputs and error inputs of
+some 600 operators. A sample is rebuilt for each library with the same memory, strides and
+``requires_grad``; what a call then shows is compared by the facts of ``compare.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tests.oracle import compare
+from tests.oracle.exceptions import reason
+from tests.oracle.libraries import jitgrad, torch_or_skip
+
+DTYPES = ("float64", "float32", "int64", "bool")
+FIRST, SPREAD, DRAWN = 3, 4, 64  # samples taken from the front, over the rest, of so many at most
+LARGEST = 20_000  # elements of an input; larger samples test nothing that smaller ones do not
+
+# Sums in another order, elementary functions rounded another way, both amplified by a formula.
+_TOLERANCE = {"float64": (1e-9, 1e-9), "float32": (1e-4, 2e-5)}
+
+
+class Inconvertible(Exception):
+    """A sample holds what jitgrad does not have (a dtype, a layout, a callable)."""
+
+
+@cache
+def database() -> tuple[Any, ...]:
+    """The entries of PyTorch's database; ImportError if its own dependencies are missing."""
+    torch_or_skip()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db  # noqa: PLC0415
+    return tuple(op_db)
+
+
+def full_name(op: Any) -> str:
+    """The name of an entry, its variant included."""
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def resolve(lib: Any, name: str) -> Any:
+    """The function or Tensor method that a library has by this name; None if it has none."""
+    found = lib
+    for part in name.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            break
+    if found is None and "." not in name:
+        found = getattr(lib.Tensor, name, None)
+    return found if callable(found) else None
+
+
+@cache
+def present() -> tuple[Any, ...]:
+    """The entries whose operator jitgrad has by the same name."""
+    return tuple(op for op in database() if resolve(jitgrad(), op.name) is not None)
+
+
+def dtypes_of(op: Any) -> tuple[str, ...]:
+    """Those of DTYPES that PyTorch supports for an entry."""
+    torch = torch_or_skip()
+    supported = op.supported_dtypes("cpu")
+    return tuple(d for d in DTYPES if getattr(torch, d) in supported)
+
+
+# Samples ------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Memory:
+    """A tensor as its memory and the way to read it."""
+
+    flat: np.ndarray
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    requires_grad: bool
+
+    @staticmethod
+    def of(tensor: Any) -> Memory:
+        torch = torch_or_skip()
+        name = str(tensor.dtype).removeprefix("torch.")
+        if tensor.layout != torch.strided or not hasattr(jitgrad(), name):
+            raise Inconvertible(f"{tensor.layout}, {name}")
+        if tensor.numel() > LARGEST or tensor.is_conj() or tensor.is_neg():
+            raise Inconvertible("size, or conjugate")
+        plain = tensor.detach()
+        itemsize = plain.element_size()
+        count = plain.untyped_storage().nbytes() // itemsize
+        flat = plain.as_strided((count,), (1,), 0).numpy().copy()
+        return Memory(
+            flat, tuple(plain.shape), plain.stride(), plain.storage_offset(), tensor.requires_grad
+        )
+
+    def build(self, lib: Any) -> Any:
+        flat = lib.from_numpy(self.flat.copy()).clone()
+        tensor = flat.as_strided(self.shape, self.strides, self.offset).detach()
+        return tensor.requires_grad_() if self.requires_grad else tensor
+
+
+@dataclass(frozen=True)
+class Name:
+    """A constant that both libraries have (a dtype, a memory format)."""
+
+    text: str
+
+
+def describe(value: Any) -> Any:
+    """A value of a sample without PyTorch in it; Inconvertible if that cannot be."""
+    torch = torch_or_skip()
+    if isinstance(value, torch.Tensor):
+        return Memory.of(value)
+    if isinstance(value, torch.dtype | torch.memory_format):
+        name = str(value).removeprefix("torch.")
+        if not hasattr(jitgrad(), name):
+            raise Inconvertible(name)
+        return Name(name)
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, torch.layout):
+        raise Inconvertible(str(value))
+    if isinstance(value, tuple):
+        return tuple(describe(x) for x in value)
+    if isinstance(value, list):
+        return [describe(x) for x in value]
+    if isinstance(value, dict):
+        return {key: describe(x) for key, x in value.items()}
+    if isinstance(value, complex) or callable(value):
+        raise Inconvertible(repr(value))
+    return value
+
+
+def rebuild(lib: Any, value: Any, tensors: list[Any]) -> Any:
+    """The described value in one library; its tensors are also added to ``tensors``."""
+    if isinstance(value, Memory):
+        tensors.append(value.build(lib))
+        return tensors[-1]
+    if isinstance(value, Name):
+        return getattr(lib, value.text)
+    if isinstance(value, tuple):
+        return tuple(rebuild(lib, x, tensors) for x in value)
+    if isinstance(value, list):
+        return [rebuild(lib, x, tensors) for x in value]
+    if isinstance(value, dict):
+        return {key: rebuild(lib, x, tensors) for key, x in value.items()}
+    return value
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call: its first argument, the others, the keywords."""
+
+    input: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    @staticmethod
+    def of(sample: Any) -> Sample:
+        return Sample(describe(sample.input), describe(sample.args), describe(sample.kwargs))
+
+    def __str__(self) -> str:
+        def brief(x: Any) -> str:
+            if isinstance(x, Memory):
+                dense = "" if np.prod(x.shape) == x.flat.size else f" strides {x.strides}"
+                return f"{x.flat.dtype}{list(x.shape)}{dense}"
+            if isinstance(x, tuple | list):
+                return f"[{', '.join(map(brief, x))}]"
+            return x.text if isinstance(x, Name) else repr(x)
+
+        words = [brief(self.input), *map(brief, self.args)]
+        return ", ".join(words + [f"{key}={brief(x)}" for key, x in self.kwargs.items()])
+
+    def without_gradients(self) -> Sample:
+        return Sample(*(_no_grad(x) for x in (self.input, self.args, self.kwargs)))
+
+
+def _no_grad(value: Any) -> Any:
+    if isinstance(value, Memory):
+        return Memory(value.flat, value.shape, value.strides, value.offset, False)
+    if isinstance(value, tuple | list):
+        return type(value)(_no_grad(x) for x in value)
+    if isinstance(value, dict):
+        return {key: _no_grad(x) for key, x in value.items()}
+    return value
+
+
+def samples(op: Any, dtype: str) -> Iterator[Sample]:
+    """The first samples of an entry, and some spread over the rest."""
+    torch = torch_or_skip()
+    d = getattr(torch, dtype)
+    wants = dtype.startswith("float") and op.supports_autograd and d in op.supported_backward_dtypes("cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        drawn = list(itertools.islice(op.sample_inputs("cpu", d, requires_grad=wants), DRAWN))
+    step = max(1, (len(drawn) - FIRST) // SPREAD)
+    for sample in drawn[:FIRST] + drawn[FIRST::step][:SPREAD]:
+        try:
+            yield Sample.of(sample)
+        except Inconvertible:
+            continue
+
+
+# Running ------------------------------------------------------------------------------------------
+Facts = dict[str, Any]
+
+
+@dataclass
+class Run:
+    """What one library shows of a call."""
+
+    facts: Facts = field(default_factory=dict)
+    error: Exception | None = None
+
+
+def run(lib: Any, sample: Sample, call: Callable[..., Any], options: compare.Options) -> Run:
+    """Call, and write down outputs, inputs afterwards and derivatives."""
+    tensors: list[Any] = []
+    built = rebuild(lib, (sample.input, sample.args, sample.kwargs), tensors)
+    known = {f"input {i}": t for i, t in enumerate(tensors)}
+    sources = {name: t for name, t in known.items() if t.requires_grad}
+    facts: Facts = {}
+    lib.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = call(built[0], *built[1], **built[2])
+            outputs = dict(compare._flatten("output", result, facts))
+            for path, leaf in outputs.items():
+                facts.update(compare._leaf_facts(lib, path, leaf, known, options))
+            for i, t in enumerate(tensors):
+                facts[f"input {i} afterwards: value"] = compare._values(t)
+            roots = {
+                path: x for path, x in outputs.items() if isinstance(x, lib.Tensor) and x.requires_grad
+            }
+            if options.grad and roots:
+                facts.update(compare._gradient_facts(lib, roots, sources, options))
+        except Exception as error:
+            return Run(error=error)
+    return Run(facts)
+
+
+def _aspect(key: str, variant: str) -> str:
+    if key.startswith("second gradient"):
+        return "second gradient"
+    if variant != "function":
+        return variant
+    if key.startswith("gradient"):
+        return "gradient"
+    return "strides" if key.endswith((": strides", ": storage_offset")) else "function"
+
+
+def _ignored(key: str) -> bool:
+    return key.endswith((": type", ": container", ": is_leaf"))
+
+
+def differences(
+    theirs: Run, ours: Run, variant: str, options: compare.Options
+) -> Iterator[tuple[str, str]]:
+    """Pairs of an aspect and what differs in it."""
+    if ours.error is not None:
+        yield variant, f"only jitgrad raised {type(ours.error).__name__}: {ours.error}"
+        return
+    for key in dict.fromkeys((*theirs.facts, *ours.facts)):
+        if _ignored(key):
+            continue
+        if key not in theirs.facts or key not in ours.facts:
+            who = "torch" if key in theirs.facts else "jitgrad"
+            yield _aspect(key, variant), f"{key}: only with {who}"
+            continue
+        a, b = theirs.facts[key], ours.facts[key]
+        told = compare._difference(key, a, b, "float32", options, ("torch", "jitgrad"))
+        if told:
+            yield _aspect(key, variant), f"{key}: {told}"
+
+
+def _variants(op: Any, sample: Sample) -> Iterator[tuple[str, Callable[[Any], Any], int]]:
+    """The ways to make the call: aspect, the call per library, derivatives to compare."""
+    torch, lib = torch_or_skip(), jitgrad()
+    name = op.name
+    yield "function", lambda of: resolve(of, name), 2
+    if not isinstance(sample.input, Memory) or "." in name:
+        return
+
+    def method(of: Any) -> Any:
+        return lambda self, *args, **kwargs: getattr(self, name)(*args, **kwargs)
+
+    def inplace(of: Any) -> Any:
+        def write(self: Any, *args: Any, **kwargs: Any) -> Any:
+            target = self.clone()
+            result = getattr(target, f"{name}_")(*args, **kwargs)
+            assert result is target, "the in-place variant returns its tensor"
+            return result
+
+        return write
+
+    if hasattr(torch.Tensor, name) and hasattr(torch, name):
+        yield "method", method, 0
+    if op.inplace_variant is not None and hasattr(torch.Tensor, f"{name}_"):
+        yield "in-place", inplace, 1
+    if hasattr(lib, name) and hasattr(torch, name) and op.supports_out:
+
+        def written(of: Any) -> Any:
+            function = resolve(of, name)
+
+            def write(self: Any, *args: Any, **kwargs: Any) -> Any:
+                expected = function(self, *args, **kwargs)
+                if isinstance(expected, of.Tensor):
+                    out = of.empty_like(expected)
+                else:
+                    out = tuple(of.empty_like(x) for x in expected)
+                function(self, *args, out=out, **kwargs)
+                return out if isinstance(out, of.Tensor) else list(out)
+
+            return write
+
+        yield "out", written, 0
+
+
+def compared(op: Any, dtype: str) -> dict[str, list[str]]:
+    """What differs between the libraries on an entry's samples, by aspect."""
+    torch, lib = torch_or_skip(), jitgrad()
+    found: dict[str, list[str]] = {}
+    rtol, atol = _TOLERANCE.get(dtype, _TOLERANCE["float32"])
+    for sample in samples(op, dtype):
+        for variant, call, order in _variants(op, sample):
+            second = order == 2 and dtype == "float64" and op.supports_gradgrad
+            options = compare.Options(
+                grad=2 if second else min(order, 1), grad_fn=False, version=False, rtol=rtol,
+                atol=atol, strides="loose",
+            )  # fmt: skip
+            case = sample if order else sample.without_gradients()
+            theirs = run(torch, case, call(torch), options)
+            if theirs.error is not None and options.grad == 2:
+                options = compare.replace(options, grad=1)
+                theirs = run(torch, case, call(torch), options)
+            if theirs.error is not None:
+                continue
+            ours = run(lib, case, call(lib), options)
+            for aspect, told in differences(theirs, ours, variant, options):
+                found.setdefault(aspect, []).append(f"({case}) {told}")
+    return found
+
+
+def unexpected(op: Any, found: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Those differences that no exception covers."""
+    variant = op.variant_test_name
+    return {a: told for a, told in found.items() if reason(op.name, variant, a) is None}
+
+
+# Errors -------------------------------------------------------------------------------------------
+ALIKE = 0.3  # of the words of PyTorch's message must be in ours
+_STOP = {"a", "an", "the", "of", "to", "in", "is", "be", "but", "got", "and", "or", "for", "with"}
+
+
+def _words(message: str) -> set[str]:
+    return set(re.findall(r"[a-z]{2,}", message.lower().replace("torch.", ""))) - _STOP
+
+
+def error_differences(op: Any) -> list[str]:
+    """Error inputs that jitgrad accepts, or refuses by another type or in other words."""
+    torch, lib = torch_or_skip(), jitgrad()
+    if op.error_inputs_func is None:
+        return []
+    options = compare.Options(grad=0, grad_fn=False, version=False)
+    told = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = list(itertools.islice(op.error_inputs("cpu"), 24))
+    for case in cases:
+        try:
+            sample = Sample.of(case.sample_input)
+        except Inconvertible:
+            continue
+        theirs = run(torch, sample, resolve(torch, op.name), options)
+        if theirs.error is None:
+            continue
+        ours = run(lib, sample, resolve(lib, op.name), options)
+        expected = compare._builtin_type(theirs.error)
+        if ours.error is None:
+            told.append(f"({sample}) must raise {theirs.error!r}")
+        elif not isinstance(ours.error, expected):
+            told.append(f"({sample}) torch {theirs.error!r}, jitgrad {ours.error!r}")
+        else:
+            said = str(theirs.error)
+            wanted = set() if "invalid combination" in said else _words(said.split("\n")[0])
+            if wanted and len(wanted & _words(str(ours.error))) < ALIKE * len(wanted):
+                told.append(f"({sample}) torch {theirs.error!r}, jitgrad {ours.error!r}")
+    return told
+
+
+def report(found: dict[str, list[str]]) -> str:
+    """The first differences of every aspect, for a failing test."""
+    lines: list[str] = []
+    for aspect, told in found.items():
+        lines.append(f"{aspect}: {len(told)} differences")
+        lines += [f"    {line}" for line in told[:4]]
+    return "\n".join(lines)
+
+
+__all__: Sequence[str] = ("compared", "database", "dtypes_of", "error_differences", "present")
