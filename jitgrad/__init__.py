@@ -21,14 +21,18 @@ from .autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from .dispatch import diagonals as _diagonals
 from .dispatch import index as _index
 from .dispatch import methods as _methods  # noqa: F401  (gives Tensor its methods)
 from .dispatch import positions as _positions
 from .dispatch import rearrange as _rearrange
 from .dispatch import rows as _rows
+from .dispatch import running as _running
 from .dispatch import scatter as _scatter
+from .dispatch import sorting as _sorting
 from .dispatch import special as _special
 from .dispatch import split as _split
+from .dispatch import statistics as _statistics
 from .dispatch.arithmetic import (
     add,
     addcdiv,
@@ -146,6 +150,7 @@ from .dtypes import (
     promote_types,
     uint8,
 )
+from . import legacy as _legacy
 from .kernels.threads import get_num_threads, set_num_threads
 from .layout import broadcast_shapes
 from .ops.table import ELEMENTWISE as _ELEMENTWISE
@@ -163,7 +168,9 @@ from .typeinfo import (
     result_type,
 )
 
-from . import nn as nn, optim as optim, special as special, utils as utils  # isort: skip
+from . import _C as _C  # isort: skip
+from . import linalg as linalg, nn as nn, optim as optim  # isort: skip
+from . import special as special, utils as utils  # isort: skip
 # (packages of operators, which come first)
 
 float = float32
@@ -185,7 +192,12 @@ for _name, _row in _ELEMENTWISE.items():
     for _public in (_name, *_row.aliases) if _row.method else ():
         globals().setdefault(_public, _functions[_name])
 
-for _module in (_index, _positions, _rearrange, _rows, _scatter, _special, _split):
+globals().update(_legacy.TYPES)
+
+for _module in (
+    _index, _positions, _rearrange, _rows, _scatter, _special, _split, _statistics,
+    _diagonals, _running, _sorting,
+):  # fmt: skip
     for _public in _module.FUNCTIONS.split():
         globals()[_public] = getattr(_module, _public)
 

@@ -121,8 +121,8 @@ def nonscalar_root(shape: Any) -> RuntimeError:
 
 def grad_shape(index: int, grad: Any, output: Any) -> RuntimeError:
     return RuntimeError(
-        f"Mismatch in shape: grad_output[{index}] has a shape of {tuple(grad)} and output[{index}] "
-        f"has a shape of {tuple(output)}."
+        f"Mismatch in shape: grad_output[{index}] has a shape of {grad} and output[{index}] "
+        f"has a shape of {output}."
     )
 
 

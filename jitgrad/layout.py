@@ -20,12 +20,13 @@ class Layout:
 
     Attributes:
         shape, strides, dtype, ndim, numel: as of the tensor.
+        nbytes: of the elements.
         contiguous: row-major without gaps.
         dense: some permutation of the dimensions is row-major without gaps.
         wrapped: a Python number that became a 0-d tensor; it promotes like a number.
     """
 
-    __slots__ = ("contiguous", "dense", "dtype", "ndim", "numel", "shape", "strides", "wrapped")
+    __slots__ = ("contiguous", "dense", "dtype", "nbytes", "ndim", "numel", "shape", "strides", "wrapped")
 
     def __init__(self, shape: Shape, strides: Strides, d: dtype, wrapped: bool = False) -> None:
         self.shape = shape
@@ -34,6 +35,7 @@ class Layout:
         self.wrapped = wrapped
         self.ndim = len(shape)
         self.numel = prod(shape)
+        self.nbytes = self.numel * d.itemsize
         self.contiguous = is_contiguous(shape, strides)
         self.dense = self.contiguous or is_dense(shape, strides)
 

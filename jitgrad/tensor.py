@@ -50,8 +50,11 @@ class device:
 
     __slots__ = ("index", "type")
 
+    type: str
+    index: int | None
+
     def __init__(self, type: str | device = "cpu", index: int | None = None) -> None:
-        name = type.type if isinstance(type, device) else str(type)
+        name = str(type)
         name, _, number = name.partition(":")
         if name != "cpu":
             raise RuntimeError(f"device {name!r} is not available in this build: only 'cpu' is")
@@ -153,10 +156,10 @@ class Tensor:
     layout: Layout
     counter: VersionCounter
     edge: Edge | None
-    tracked: bool
+    tracked: Any  # True, False, or a Cut (autograd/cut.py), which is as false
     meta: AutogradMeta | None
     view_meta: views.ViewMeta | None
-    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__  # type: ignore[assignment]
+    __hash__: ClassVar[Callable[[Any], int]] = object.__hash__
     __array_priority__ = 1000
 
     # Geometry -------------------------------------------------------------------------------------
@@ -264,6 +267,22 @@ class Tensor:
         """Whether the negative bit is set (never, for real dtypes)."""
         return False
 
+    @property
+    def real(self) -> Tensor:
+        """The real part: of a real tensor the tensor itself."""
+        return self
+
+    @property
+    def imag(self) -> Tensor:
+        """Not there: no dtype is complex so far."""
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+
+    @property
+    def volatile(self) -> bool:
+        """What no_grad() was before there was no_grad()."""
+        warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=2)
+        return False
+
     # Values ---------------------------------------------------------------------------------------
     def _array(self) -> np.ndarray:
         """A NumPy view of the elements, whatever autograd thinks of it."""
@@ -351,11 +370,11 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         if not self.layout.ndim:
             raise TypeError("iteration over a 0-d tensor")
-        return iter(self.unbind(0))  # type: ignore[attr-defined]
+        return iter(self.unbind(0))
 
     def __contains__(self, element: Any) -> bool:
         if isinstance(element, (Tensor, int, float, complex, bool)):
-            return bool((element == self).any())  # type: ignore[attr-defined, union-attr]
+            return bool((element == self).any())  # type: ignore[attr-defined]
         raise RuntimeError(
             f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
         )
@@ -380,6 +399,10 @@ class Tensor:
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         self.requires_grad_(value)
+
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("cannot delete requires_grad")
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Start (or, for leaves, stop) computing gradients for this tensor.
@@ -419,6 +442,14 @@ class Tensor:
             edge = views.view_edge(self, self.view_meta)
             return edge[0] if edge else None
         return None
+
+    @property
+    def _grad_fn(self) -> Node | None:
+        return self.grad_fn
+
+    @_grad_fn.deleter
+    def _grad_fn(self) -> None:
+        raise RuntimeError("cannot delete _grad_fn")
 
     @property
     def output_nr(self) -> int:
@@ -513,6 +544,14 @@ class Tensor:
     def _backward_hooks(self) -> HookDict | None:
         return None if self.meta is None else self.meta.hooks
 
+    @_backward_hooks.setter
+    def _backward_hooks(self, hooks: Any) -> None:
+        self.autograd_meta().hooks = None if hooks is None else HookDict(hooks)
+
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> None:
+        raise RuntimeError("cannot delete _backward_hooks")
+
     @property
     def _post_accumulate_grad_hooks(self) -> HookDict | None:
         return None if self.meta is None else self.meta.post_accumulate
@@ -566,7 +605,7 @@ _new = object.__new__
 
 def make(storage: Storage, offset: int, layout: Layout, cls: type = Tensor) -> Any:
     """A plain tensor of an alias family of its own, whose counter is the storage."""
-    result = _new(cls)
+    result: Any = _new(cls)
     result.storage = storage
     result.offset = offset
     result.layout = layout

@@ -256,7 +256,7 @@ ERRORS: dict[str, tuple[Any, Any, str]] = {
     "permute length": (lambda x: x.permute(0), (2, 3), "number of dimensions in the tensor input"),
     "permute twice": (lambda x: x.permute(0, 0), (2, 3), "duplicate dims"),
     "permute range": (lambda x: x.permute(0, 5), (2, 3), "Dimension out of range"),
-    "movedim length": (lambda x: x.movedim((0, 1), (0,)), (2, 3), "movedim: Invalid source or dest"),
+    "movedim length": (lambda x: x.movedim((0, 1), (0,)), (2, 3), "movedim: Invalid source"),
     "movedim twice": (lambda x: x.movedim((0, 0), (0, 1)), (2, 3), "movedim: repeated dim"),
     "expand size": (lambda x: x.expand(2, 4), (2, 3), "must match the existing size (3)"),
     "expand fewer": (lambda x: x.expand(3), (2, 3), "must be greater or equal to the number"),

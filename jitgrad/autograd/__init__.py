@@ -5,7 +5,19 @@ from . import forward_ad, function, functional, grad_mode, graph
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .api import backward, grad
 from .function import Function
-from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from .grad_mode import (
+    _force_original_view_tracking as _force_original_view_tracking,
+)
+from .grad_mode import (
+    _unsafe_preserve_version_counter as _unsafe_preserve_version_counter,
+)
+from .grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 from .gradcheck import gradcheck, gradgradcheck
 from .saved import SavedTensor
 from .variable import Variable
@@ -30,4 +42,5 @@ __all__ = [
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import errors
 from ..layout import Layout
-from ..tensor import Tensor
+from ..tensor import Size, Tensor
 from . import cut, engine
 from .function_outputs import filled
 from .graph import GradientEdge
@@ -50,7 +50,7 @@ def _roots(outputs: Sequence[Any], grads: Any, name: str) -> list[tuple[Edge, Te
                 f"gradients can be either Tensors or None, but got {type(grad).__name__}"
             )
         elif grad.layout.shape != of.shape:
-            raise errors.grad_shape(index, grad.shape, of.shape)
+            raise errors.grad_shape(index, grad.shape, Size(of.shape))
         elif grad.layout.dtype is not of.dtype:
             if grad.layout.dtype.is_complex or of.dtype.is_complex:
                 raise RuntimeError(
@@ -187,9 +187,14 @@ def grad(
         accumulate=False,
     )
     if materialize_grads:
-        results = [
-            filled(_layout(t), 0) if g is None else g for t, g in zip(ins, results, strict=True)
-        ]
+        for place, t in enumerate(ins):
+            if results[place] is None:
+                if isinstance(t, GradientEdge):
+                    raise RuntimeError(
+                        "materialize_grads cannot be used when the given input is a GradientEdge"
+                    )
+                # As part of the graph if there is one, so that it can be differentiated again.
+                results[place] = filled(t.layout, 0).requires_grad_(create_graph)
     elif not allow:
         for index, result in enumerate(results):
             if result is None:
@@ -211,6 +216,14 @@ def _batched(
 ) -> tuple[Tensor | None, ...]:
     """One pass per index of the gradients' first dimension, stacked."""
     batches = _tensors(grad_outputs)
+    for index, (output, batch) in enumerate(zip(outs, batches, strict=True)):
+        if batch.layout.shape[1:] != _layout(output).shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output "
+                "as the batch dimension. The sizes of the remaining dimensions are expected to "
+                f"match the shape of corresponding output, but grad_output[{index}] has a shape of "
+                f"{batch.shape} and output[{index}] has a shape of {Size(_layout(output).shape)}."
+            )
     count = batches[0].shape[0]
     rows = []
     for i in range(count):

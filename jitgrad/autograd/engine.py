@@ -271,7 +271,7 @@ def run(
 
 def _run_in_modes(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
     """Run a task as this thread's innermost, with grad mode as create_graph says."""
-    mode, outer = modes.mode, modes.task
+    mode, outer, saved_hooks = modes.mode, modes.task, modes.saved_hooks
     modes.mode = mode | GRAD if task.create_graph else mode & ~GRAD
     modes.task = task
     try:
@@ -281,6 +281,7 @@ def _run_in_modes(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
         for callback in task.callbacks:  # a callback may queue another
             callback()
     finally:
+        modes.saved_hooks = saved_hooks  # whatever blocks were entered or left meanwhile
         modes.mode = mode
         modes.task = outer
 
@@ -315,8 +316,7 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
     waiting, needed, captures = task.waiting, task.needed, task.captures
     watched = captures is not None or needed is not None or task.anomaly is not None
     buffers: dict[Node, Any] = {}
-    summed: set[Node] = set()  # accumulators whose gradient is a sum made here
-    owned: dict[Node, bool] = {}
+    owned: set[Node] = set()  # whose gradient is memory that nobody else holds
     ready: list[tuple[int, Node]] = []
     leaves: deque[Node] = deque()
 
@@ -352,10 +352,10 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
                 or meta.hooks is not None
                 or meta.post_accumulate is not None
             ):
-                owns = node in summed and (meta is None or meta.hooks is None)
+                owns = node in owned and (meta is None or meta.hooks is None)
                 task.evaluate_leaf(node, grad, owns)  # type: ignore[arg-type]
             elif grad is not None:
-                node.accumulate(grad, node in summed or owned.get(node, False), create_graph)  # type: ignore[attr-defined]
+                node.accumulate(grad, node in owned, create_graph)  # type: ignore[attr-defined]
             continue
         if not ready:
             return
@@ -365,14 +365,21 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
             outs = task.evaluate(node, grad)
             if outs is None:
                 continue
+            fresh: tuple[bool, ...] = ()
+            entered = None  # a hook or a result may hold what passed
         else:
+            fresh = node._fresh
+            entered = grad.storage if fresh and grad is not None and node._outputs == 1 else None
             outs = node.apply_recorded(grad) if recorded else node.apply(grad)
             if not node._trusted:
                 outs = checked(node, outs)
             if not keep_graph and node._saved:
                 node._saved = None  # type: ignore[misc]
         index = 0
-        for edge in node.next_edges:
+        edges = node.next_edges
+        # What is passed on (a view of what entered) is owned by the only one who gets it.
+        relays = node in owned and len(edges) - edges.count(None) == 1
+        for edge in edges:
             if edge is not None:
                 child = edge[0]
                 grad = outs[index]
@@ -381,12 +388,11 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
                         held = buffers.get(child)
                         if held is None:
                             buffers[child] = grad
-                            if child._seq == FOREVER and node._fresh:
-                                owned[child] = node._fresh[index]
+                            if fresh and fresh[index] and (relays or grad.storage is not entered):
+                                owned.add(child)
                         else:
                             buffers[child] = held + grad
-                            if child._seq == FOREVER:
-                                summed.add(child)
+                            owned.add(child)
                 else:
                     deliver(child, edge[1], grad)
                 left = waiting[child] - 1

@@ -35,6 +35,8 @@ class FunctionCtx:
     dirty_tensors: tuple[Any, ...] = ()
     non_differentiable: tuple[Any, ...] = ()
     materialize_grads: bool = True
+    # Whether outputs marked as non-differentiable get zeros as well; set on ctx by those who mind.
+    _materialize_non_diff_grads: bool = True
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keep inputs or outputs (or None) for backward, where ``saved_tensors`` gives them.
@@ -107,6 +109,14 @@ class BackwardCFunction(OperationNode, FunctionCtx):
         )
 
     @property
+    def saved_variables(self) -> tuple[Tensor | None, ...]:
+        """The deprecated name of :attr:`saved_tensors`."""
+        warnings.warn(
+            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
+        )
+        return self.saved_tensors
+
+    @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
         if self._saved is None:
             raise errors.backward_twice(self)
@@ -120,9 +130,11 @@ class BackwardCFunction(OperationNode, FunctionCtx):
         grad = args[0] if len(args) == 1 else list(args)
         grads = [grad] if self._outputs == 1 else grad or [None] * self._outputs
         if self.materialize_grads:
+            plan = self._plan
+            layouts = plan.layouts if self._materialize_non_diff_grads else plan.differentiable
             grads = [
                 filled(of, 0) if g is None and of is not None else g
-                for g, of in zip(grads, self._plan.layouts, strict=True)
+                for g, of in zip(grads, layouts, strict=True)
             ]
         returned = _backward_of(self._forward_cls)(self, *grads)
         return self._checked(returned if isinstance(returned, tuple) else (returned,))

@@ -172,18 +172,25 @@ def _compare_matrices(checked: Checked, settings: Settings) -> None:
         jacobians.numerical(checked.function, checked.inputs, checked.which, n, settings.eps)
         for n in checked.numbers
     ]
+    if settings.check_backward_ad:
+        _compare_backward(checked, settings, by_differences)
     if settings.check_forward_ad:
-        for place, number in enumerate(checked.numbers):
-            found, rows = jacobians.by_forward(
-                checked.function, checked.inputs, checked.outputs, checked.which, number
-            )
-            if settings.check_grad_dtypes:
-                for tangents in rows:
-                    check_dtypes(tangents, checked.outputs, "Forward AD gradient")
-            for index, matrix in enumerate(found):
-                compare(matrix, by_differences[place][index], index, place, settings, "forward ")
-    if not settings.check_backward_ad:
-        return
+        _compare_forward(checked, settings, by_differences)
+
+
+def _compare_forward(checked: Checked, settings: Settings, by_differences: list[Any]) -> None:
+    for place, number in enumerate(checked.numbers):
+        found, rows = jacobians.by_forward(
+            checked.function, checked.inputs, checked.outputs, checked.which, number
+        )
+        if settings.check_grad_dtypes:
+            for tangents in rows:
+                check_dtypes(tangents, checked.outputs, "Forward AD gradient")
+        for index, matrix in enumerate(found):
+            compare(matrix, by_differences[place][index], index, place, settings, "forward ")
+
+
+def _compare_backward(checked: Checked, settings: Settings, by_differences: list[Any]) -> None:
     for index, output in enumerate(checked.outputs):
         matrices, rows = jacobians.by_backward(output, checked.variables)
         for grads in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,13 @@ def check_undefined(checked: Checked) -> None:
         try:
             found = grad(roots, checked.variables, zeros, retain_graph=True, allow_unused=True)
         except RuntimeError as error:
+            warnings.warn(
+                "Backwards compatibility: New undefined gradient support checking feature is "
+                "enabled by default, but it may break existing callers of this function. If this "
+                'is true for you, call this function with "check_undefined_grad=False" to disable '
+                "the feature",
+                stacklevel=4,
+            )
             raise GradcheckError(
                 "Expected backward function to handle undefined output grads. A custom backward "
                 "may receive None where it switched materialised gradients off; this one raised: "

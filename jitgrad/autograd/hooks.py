@@ -196,13 +196,15 @@ def run_posthooks(hooks: HookDict, leaving: Sequence[Any], grads: Sequence[Any])
 
 def run_post_accumulate(hooks: HookDict, leaf: Tensor) -> None:
     """A leaf's hooks, once its ``.grad`` is up to date."""
-    for hook in list(hooks.values()):
-        returned = hook(leaf)
-        if returned is not None and not hasattr(returned, "layout"):
-            raise TypeError(
-                "Tensor post accumulate grad hooks should return None; expected Variable, but hook "
-                f"returned '{type(returned).__name__}'"
-            )
+    returned = [hook(leaf) for hook in list(hooks.values())]
+    for value in returned:
+        if value is not None:
+            if not hasattr(value, "layout"):
+                raise TypeError(
+                    "Tensor post accumulate grad hooks should return None; expected Variable, but "
+                    f"hook returned '{type(value).__name__}'"
+                )
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def _name(hook: Any) -> str:

@@ -142,7 +142,13 @@ def tangents_along(
 ) -> list[Tensor | None]:
     """The tangents of the outputs where input ``number`` moves along ``direction``."""
     with forward_ad.dual_level():
-        moved = list(inputs)
+        # The others stand still: they are dual as well, for functions that look at tangents.
+        moved = [
+            forward_ad.make_dual(x.detach(), like(x, np.zeros(x.layout.numel)))
+            if is_real_input(x) and place != number
+            else x
+            for place, x in enumerate(inputs)
+        ]
         moved[number] = forward_ad.make_dual(inputs[number].detach(), direction)
         outputs = as_tuple(function(*moved))
         return [forward_ad.unpack_dual(outputs[i]).tangent for i in which]

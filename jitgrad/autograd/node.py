@@ -43,7 +43,8 @@ class Node:
     _hooks: Hooks | None
 
     _outputs = 1  # how many results of the operation carry gradients
-    # For each input whether the gradient is memory that nobody else holds: a leaf may keep it.
+    # For each input whether the gradient is memory that nobody else holds (a leaf may keep it), or
+    # the incoming gradient's.
     _fresh: tuple[bool, ...] = ()
     _trusted = True  # whether gradients have the right shape and dtype by construction
 
@@ -206,8 +207,6 @@ class AccumulateGrad(Node):
                     meta.grad = grad
                     if modes.inference:
                         grad.counter = INFERENCE_COUNTER
-                elif create_graph and lies_alike:
-                    meta.grad = grad.clone()
                 else:
                     meta.grad = leaf._like(grad)
             elif create_graph:

@@ -23,6 +23,7 @@ from .views import gradient_edge, requires_grad
 if TYPE_CHECKING:
     from .node import AccumulateGrad
 
+_new = object.__new__
 Pack = Callable[[Tensor], Any]
 Unpack = Callable[[Any], Tensor]
 
@@ -36,8 +37,13 @@ class SavedResult(Tensor):
 
 def save_result(result: Tensor, nr: int = 0) -> Tensor:
     """What a node keeps of its own output."""
-    kept = make(result.storage, result.offset, result.layout, SavedResult)
+    kept = _new(SavedResult)
+    kept.storage = result.storage
+    kept.offset = result.offset
+    kept.layout = result.layout
     kept.counter = result.counter
+    kept.edge = kept.view_meta = kept.meta = None
+    kept.tracked = False
     if nr:
         kept.nr = nr
     return kept

@@ -159,7 +159,7 @@ def where(condition: Tensor, self: Any = None, other: Any = None, *, out: Any = 
     Gradient: ``grad`` where the value came from, 0 elsewhere.
     """
     if self is None and other is None:
-        return condition.nonzero(as_tuple=True)  # type: ignore[attr-defined]
+        return condition.nonzero(as_tuple=True)
     return functions["where"](condition, self, other, out=out)
 
 
@@ -200,11 +200,11 @@ def allclose(
     equal_nan: bool = False,
 ) -> bool:
     """Whether every element :func:`isclose`."""
-    return bool(isclose(self, other, rtol, atol, equal_nan).all())  # type: ignore[attr-defined]
+    return bool(isclose(self, other, rtol, atol, equal_nan).all())
 
 
 def equal(self: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements are equal."""
     if self.layout.shape != other.layout.shape:
         return False
-    return bool(functions["eq"](self, other).all())  # type: ignore[attr-defined]
+    return bool(functions["eq"](self, other).all())

@@ -23,18 +23,18 @@ from .record import StructuredNode, node_class, record, record_history, wants_gr
 _copies = PlanCache()
 
 
+def copy_plan(source: Layout, target: Layout) -> Any:
+    """The driver and spec that cast and copy from one layout to another."""
+    plan = _copies.get((source, target))
+    if plan is None:
+        plan = elementwise.plan(("self",), ("self",), (source,), (target,), target.dtype)
+        _copies.add((source, target), plan)
+    return plan
+
+
 def copy_elements(source: Tensor, target: Tensor) -> None:
     """Cast and copy, broadcasting ``source``; no checks, no history."""
-    key = (source.layout, target.layout)
-    plan = _copies.get(key)
-    if plan is None:
-        plan = _copies.add(
-            key,
-            elementwise.plan(
-                ("self",), ("self",), (source.layout,), (target.layout,), target.layout.dtype
-            ),
-        )
-    run, spec = plan
+    run, spec = copy_plan(source.layout, target.layout)
     run(spec, source.storage.buffer, source.offset, target.storage.buffer, target.offset)
 
 
@@ -203,7 +203,7 @@ def _overwrite(self: Tensor, source: Tensor, cls: type[StructuredNode], inputs: 
     self.counter.version += 1
     self.counter.writer = errors.caller()
     if history is not None:
-        rebase_history(self, history[0])  # type: ignore[arg-type]
+        rebase_history(self, history[0])
     if modes.levels and self.layout.dtype.category >= dtypes.FLOATING:
         # Nothing of what was there is left: only the source's tangent counts.
         tangents.written(self, inputs[1:], lambda given: given)
@@ -267,6 +267,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         raise RuntimeError(f"resize_(): sizes must be non-negative, got {list(shape)}")
     if shape == self.layout.shape:
         return self
+    check_inplace(self, recorded=False)
     of = layout(shape, contiguous_strides(shape), self.layout.dtype)
     needed = self.offset + of.numel * of.dtype.itemsize
     if needed > self.storage.nbytes():
@@ -295,13 +296,14 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         if found is None:
             raise ValueError(f"invalid type: '{dtype}'")
         return to(self, found)
-    return to(self, getattr(dtype, "dtype_of_elements", None) or dtype)
+    return to(self, getattr(dtype, "dtype", None) or dtype)  # a dtype, or DoubleTensor and kin
 
 
 def set_(self: Tensor, source: Any = None, *args: Any) -> Tensor:
     """Take over the storage and geometry of ``source`` (or become empty)."""
-    if self.requires_grad and self.is_leaf and wants_grad((self,)):
-        raise errors.leaf_inplace(view=False)
+    inputs = (self, source) if isinstance(source, Tensor) else (self,)
+    recorded = wants_grad(inputs)
+    check_inplace(self, recorded)
     if source is None:
         of = layout((0,), (1,), self.layout.dtype)
         self.storage, self.offset, self.layout = Storage.allocate(0), 0, of
@@ -318,6 +320,8 @@ def set_(self: Tensor, source: Any = None, *args: Any) -> Tensor:
         )
         self.storage, self.offset, self.layout = source, offset * of.dtype.itemsize, of
     self.counter.version += 1
+    if self.meta is not None:
+        self.meta.accumulator = None  # what was computed before belongs to another leaf
     return self
 
 

@@ -15,6 +15,7 @@ from ..layout import layout, span
 from ..storage import ReadOnly, Storage
 from ..tensor import Tensor, device, make, shape_argument
 from . import convert
+from .elementwise import resize_out
 from .make import constant, dense, fresh, like_layout, python_number, strided
 
 
@@ -42,7 +43,7 @@ def _first(data: Any) -> Any:
 def _plain(data: Any) -> Any:
     """Nested sequences with Tensors in them as nested lists of numbers."""
     if isinstance(data, Tensor):
-        return data.detach().tolist()  # type: ignore[attr-defined]
+        return data.detach().tolist()
     if isinstance(data, (list, tuple)):
         return [_plain(item) for item in data]
     return data
@@ -147,10 +148,10 @@ def tensor(
 def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, sharing memory where it can (a Tensor or NumPy array of that dtype)."""
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)  # type: ignore[attr-defined]
+        return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray):
         result = from_numpy(data)
-        return result if dtype is None else result.to(dtype)  # type: ignore[attr-defined]
+        return result if dtype is None else result.to(dtype)
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -165,7 +166,7 @@ def asarray(
     """:func:`as_tensor` with a choice whether to copy."""
     result = as_tensor(obj, dtype=dtype, device=device)
     if copy and (isinstance(obj, np.ndarray) or result is obj):
-        result = result.clone()  # type: ignore[attr-defined]
+        result = result.clone()
     return _finish(result, requires_grad) if requires_grad else result
 
 
@@ -250,7 +251,7 @@ def _factory(name: str, doc: str, value: float | None) -> Any:
                 f"{min(shape)} in {list(shape)}"
             )
         if out is not None:
-            result = out.resize_(shape)  # type: ignore[attr-defined]
+            result = out.resize_(shape)
         else:
             result = dense(shape, dtype_argument(name, dtype) or state.get_default_dtype())
         if value is not None:
@@ -402,7 +403,8 @@ def arange(
     steps = np.arange(max(count, 0))
     values = start + steps * step
     result = _of_values(values, d)
-    return _finish(result if out is None else _into(out, result), requires_grad, device, ignored)
+    result = result if out is None else _into("arange", out, result)
+    return _finish(result, requires_grad, device, ignored)
 
 
 def _of_values(values: np.ndarray, d: dtype) -> Tensor:
@@ -411,9 +413,9 @@ def _of_values(values: np.ndarray, d: dtype) -> Tensor:
     return result
 
 
-def _into(out: Tensor, result: Tensor) -> Tensor:
+def _into(name: str, out: Tensor, result: Tensor) -> Tensor:
     if out.layout.shape != result.layout.shape:
-        out.resize_(result.layout.shape)  # type: ignore[attr-defined]
+        resize_out(name, out, result.layout.shape)
     return convert.copy_(out, result)
 
 
@@ -446,7 +448,8 @@ def linspace(
     if steps == 1:
         values = np.array([first])
     result = _of_values(np.trunc(values) if not d.is_floating_point else values, d)
-    return _finish(result if out is None else _into(out, result), requires_grad, device, ignored)
+    result = result if out is None else _into("linspace", out, result)
+    return _finish(result, requires_grad, device, ignored)
 
 
 def eye(
@@ -463,7 +466,8 @@ def eye(
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {min(n, m or 0)}")
     result = _of_values(np.eye(n, m), dtype_argument("eye", dtype) or state.get_default_dtype())
-    return _finish(result if out is None else _into(out, result), requires_grad, device, ignored)
+    result = result if out is None else _into("eye", out, result)
+    return _finish(result, requires_grad, device, ignored)
 
 
 # In the image of a tensor -------------------------------------------------------------------------

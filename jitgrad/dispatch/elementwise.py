@@ -67,7 +67,7 @@ class ElementwiseNode(OperationNode):
         for index, name in enumerate(self.saves):
             value = unpack(self, index)
             if value.layout.wrapped:  # or a formula of it alone (log(2)) would be float32
-                value = value.to(self._plan.compute)  # type: ignore[attr-defined]
+                value = value.to(self._plan.compute)
             values[name] = value
         grads: list[Tensor | None] = []
         for name, layout in zip(self.row.inputs, self._plan.inputs, strict=True):
@@ -86,9 +86,9 @@ class ElementwiseNode(OperationNode):
 def _finish(grad: Tensor, layout: Layout) -> Tensor:
     """Sum a gradient over the dimensions its input was broadcast along, in the input's dtype."""
     if grad.layout.shape != layout.shape:
-        grad = grad.sum_to_size(layout.shape)  # type: ignore[attr-defined]
+        grad = grad.sum_to_size(layout.shape)
     if grad.layout.dtype is not layout.dtype:
-        grad = grad.to(layout.dtype)  # type: ignore[attr-defined]
+        grad = grad.to(layout.dtype)
     return grad
 
 
@@ -157,7 +157,7 @@ def _node_class(row: Elementwise, wanted: tuple[str, ...]) -> type[ElementwiseNo
         "saves": saves,
         "apply": apply,
         "save": staticmethod(_saver(saves, row.inputs)) if saves else None,
-        "_fresh": tuple(x in wanted and not passes_on for x in row.inputs),
+        "_fresh": tuple(x in wanted for x in row.inputs),
         "formulas": _LazyFormulas(row),
     }
     return type(row.node_name, (ElementwiseNode,), members)
@@ -280,7 +280,7 @@ class _Operator:
             # An exponent tensor is PyTorch's to wrap; only a negative number is refused.
             if last.layout.wrapped and last.item() < 0:
                 raise RuntimeError("Integers to negative integer powers are not allowed.")
-        elif self.row.integer_zero_division and plan.out.numel and not bool((last != 0).all()):  # type: ignore[attr-defined]
+        elif self.row.integer_zero_division and plan.out.numel and not bool(functions["ne"](last, 0).all()):
             raise RuntimeError(f"ZeroDivisionError: integer division by zero in {self.row.name}()")
 
     def untracked(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:
@@ -413,10 +413,10 @@ class _Operator:
         )
 
 
-def _resave_result(node: Node, target: Tensor) -> None:
+def _resave_result(node: Any, target: Tensor) -> None:
     """A result saved before an in-place write counts from after it."""
     saved = node._saved
-    if saved and "result" in node.saves:  # type: ignore[attr-defined]
+    if saved and "result" in node.saves:
         node._saved = (*saved[:-1], target.counter.version)
 
 
@@ -450,7 +450,7 @@ def check_memory(target: Tensor, operands: Sequence[Tensor]) -> tuple[Tensor, ..
                         "written-to tensor refer to a single memory location. Please clone() the "
                         "tensor before performing the operation."
                     )
-                t = functions["clone"](t.detach())  # type: ignore[attr-defined]
+                t = functions["clone"](t.detach())
         result.append(t)
     return tuple(result)
 
@@ -488,7 +488,9 @@ def resize_out(name: str, out: Tensor, shape: Any) -> None:
             UserWarning,
             stacklevel=4,
         )
-    out.resize_(shape)  # type: ignore[attr-defined]
+    version = out.counter.version
+    out.resize_(shape)
+    out.counter.version = version  # the write that follows counts
 
 
 def docstring(row: Elementwise) -> str:

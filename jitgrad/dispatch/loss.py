@@ -15,12 +15,13 @@ from .. import dtypes
 from ..kernels import nll
 from ..layout import Layout, dense_layout
 from ..ops.table import structured
+from ..state import modes
 from ..storage import Storage
 from ..tensor import Tensor, make
 from .elementwise import functions
-from .make import alias, constant, dense
+from .make import alias, constant, dense, fresh
 from .plans import PlanCache
-from .record import StructuredNode, node_class, record
+from .record import Outcome, StructuredNode, node_class, record, recorder
 from .reduction import mean as reduce_mean
 from .reduction import sum as reduce_sum
 from .view import reshape
@@ -64,6 +65,8 @@ def _flat(tensor: Tensor, at: int) -> Tensor:
 def _nll_grad(grad: Tensor, target: Tensor, weight: Any, layout: Layout, reduction: str,
               ignored: int, info: Any) -> Tensor:  # fmt: skip
     """The gradient for the values: zero but at the targets. It is linear in ``grad``."""
+    if not modes.mode and weight is None and layout.ndim <= 2:
+        return _nll_gradient(grad, target, layout, reduction, ignored, info)
     out = dense_layout(layout.shape, layout.dtype)
     nbytes = out.numel * out.dtype.itemsize
     result = make(Storage(np.zeros(nbytes, np.uint8)), 0, out)
@@ -72,6 +75,35 @@ def _nll_grad(grad: Tensor, target: Tensor, weight: Any, layout: Layout, reducti
     attributes = {"weight": weight, "reduction": reduction, "ignored": ignored, "info": info}
     _record(_NLL_BACKWARD, (grad, target, weight), result, attributes)
     return result
+
+
+def _nll_gradient(
+    grad: Tensor, target: Tensor, of: Layout, reduction: str, ignored: int, info: Any
+) -> Tensor:
+    """:func:`_nll_grad` in the common case: one kernel, not recorded."""
+    key = ("gradient", grad.layout, target.layout, of, reduction, ignored)
+    plan = _plans.get(key)
+    if plan is None:
+        out = dense_layout(of.shape, of.dtype)
+        kind = f"{reduction}_backward"
+        plan = nll.plan(kind, grad.layout, target.layout, None, out, ignored)
+        plan = _plans.add(key, (*plan, out))
+    run, spec, out = plan
+    buffer = np.zeros(out.nbytes, np.uint8)
+    run(
+        spec,
+        grad.storage.buffer,
+        grad.offset,
+        target.storage.buffer,
+        target.offset,
+        buffer,
+        0,
+        buffer,
+        0,
+        info,
+        0,
+    )
+    return make(Storage(buffer), 0, out)
 
 
 def _nll_of(
@@ -143,6 +175,10 @@ def nll_loss(
         IndexError: for a target that is no class.
         RuntimeError: for shapes or dtypes that do not fit.
     """
+    if weight is None:
+        plan = _nll_plans.get((input.layout, target.layout, ignore_index, reduction))
+        if plan is not None:
+            return _unweighted(plan, input, target, ignore_index, reduction)
     check_reduction(reduction)
     x, t = input.layout, target.layout
     if t.dtype not in (dtypes.int64, dtypes.uint8):
@@ -172,6 +208,11 @@ def nll_loss(
         )
     if weight is not None and weight.layout.dtype is not x.dtype:
         raise RuntimeError(f"nll_loss: expected weights of dtype {x.dtype}, got {weight.dtype}")
+    if x.ndim <= 2 and weight is None:
+        out = dense_layout(t.shape if reduction == "none" else (), x.dtype)
+        plan = (*nll.plan(reduction, x, t, None, out, ignore_index), out, Outcome((x, t), (out,)))
+        _nll_plans.add((x, t, ignore_index, reduction), plan)
+        return _unweighted(plan, input, target, ignore_index, reduction)
     if x.ndim in (1, 2, 4):
         return _checked(input, target, weight, reduction, ignore_index)
     inner = math.prod(x.shape[2:])
@@ -180,14 +221,50 @@ def nll_loss(
     return reshape(result, t.shape) if reduction == "none" else result
 
 
+_nll_plans = PlanCache()
+_record_unweighted = recorder(_NLL, 2)
+
+
+def _unweighted(
+    plan: Any, values: Tensor, target: Tensor, ignored: int, reduction: str
+) -> Tensor:
+    run, spec, out, outcome = plan
+    result = fresh(out)
+    info = np.empty(2)
+    buffer = values.storage.buffer
+    run(
+        spec,
+        buffer,
+        values.offset,
+        target.storage.buffer,
+        target.offset,
+        buffer,
+        0,
+        result.storage.buffer,
+        0,
+        info,
+        0,
+    )
+    if info[1]:
+        raise _out_of_bounds(info)
+    if values.tracked is not False or target.tracked is not False or modes.levels:
+        attributes = {"weight": None, "reduction": reduction, "ignored": ignored, "info": info}
+        _record_unweighted(values, target, result, attributes, outcome)
+    return result
+
+
+def _out_of_bounds(info: np.ndarray) -> IndexError:
+    wrong = info[1]
+    return IndexError(f"Target {int(wrong if wrong < 0 else wrong - 1)} is out of bounds.")
+
+
 def _checked(
     values: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignored: int
 ) -> Tensor:
-    info = np.zeros(16, np.uint8)
+    info = np.empty(2)
     result = _nll_of(values, target, weight, reduction, ignored, info)
-    wrong = info.view(np.float64)[1]
-    if wrong:
-        raise IndexError(f"Target {int(wrong if wrong < 0 else wrong - 1)} is out of bounds.")
+    if info[1]:
+        raise _out_of_bounds(info)
     return result
 
 

@@ -23,7 +23,7 @@ def fresh(of: Layout) -> Tensor:
     """An uninitialised tensor with a storage of its own (dense layouts only)."""
     storage = _new(Storage)
     storage.version = 0
-    storage.buffer = _empty(of.numel * of.dtype.itemsize, _BYTE)
+    storage.buffer = _empty(of.nbytes, _BYTE)
     storage.owner = storage.writer = None
     result = _new(Tensor)
     result.storage = storage

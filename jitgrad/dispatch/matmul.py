@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes, errors
 from ..kernels import gemm
-from ..layout import Layout, broadcast_shapes, dense_layout, expand_strides
+from ..layout import Layout, broadcast_shapes, dense_layout, expand_strides, layout
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor
@@ -17,7 +17,7 @@ from .elementwise import functions, prepare_out
 from .make import fresh
 from .plans import PlanCache
 from .record import Outcome, node_class, record
-from .view import expand, reshape, bare_view_of, squeeze, unsqueeze, view_of
+from .view import expand, reshape, seen, squeeze, unsqueeze, view_of
 
 _NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
 _plans = PlanCache()
@@ -99,7 +99,48 @@ def product(a: Tensor, b: Tensor, target: Tensor | None = None) -> Tensor:
 
 
 def _t(x: Tensor) -> Tensor:
-    return (view_of if modes.mode else bare_view_of)(x, "transpose", (-2, -1))
+    return seen(x, "transpose", (-2, -1))
+
+
+_gradient_plans = PlanCache()
+
+
+def _gradient_plan(a: Layout, b: Layout, of: Layout) -> _GemmPlan:
+    """The plan of ``a @ b`` for a gradient, which lies by columns if its input (``of``) does."""
+    rows, columns = a.shape[0], b.shape[1]
+    by_columns = of.strides == (1, rows) and not of.contiguous
+    out = layout((rows, columns), (1, rows) if by_columns else (columns, 1), a.dtype)
+    return _GemmPlan(a, b, out, False)
+
+
+def _turned(of: Layout) -> Layout:
+    return layout(of.shape[::-1], of.strides[::-1], of.dtype)
+
+
+def _left_gradient(grad: Tensor, right: Tensor, of: Layout) -> Tensor:
+    """The gradient of ``x`` in ``x @ right``: ``grad @ right.T``."""
+    if modes.mode:
+        return mm(grad, _t(right))
+    key = ("left", grad.layout, right.layout, of)
+    try:
+        plan = _gradient_plans[key]
+    except KeyError:
+        plan = _gradient_plan(grad.layout, _turned(right.layout), of)
+        _gradient_plans.add(key, plan)
+    return _launch(plan, grad, right, fresh(plan.out))
+
+
+def _right_gradient(grad: Tensor, left: Tensor, of: Layout) -> Tensor:
+    """The gradient of ``x`` in ``left @ x``: ``left.T @ grad``."""
+    if modes.mode:
+        return mm(_t(left), grad)
+    key = ("right", grad.layout, left.layout, of)
+    try:
+        plan = _gradient_plans[key]
+    except KeyError:
+        plan = _gradient_plan(_turned(left.layout), grad.layout, of)
+        _gradient_plans.add(key, plan)
+    return _launch(plan, left, grad, fresh(plan.out))
 
 
 _MM = node_class(
@@ -107,8 +148,8 @@ _MM = node_class(
         "mm",
         "self mat2",
         grad={
-            "self": lambda grad, mat2: mm(grad, _t(mat2)),
-            "mat2": lambda grad, self: mm(_t(self), grad),
+            "self": lambda grad, mat2, layout: _left_gradient(grad, mat2, layout),
+            "mat2": lambda grad, self, layout: _right_gradient(grad, self, layout),
         },
         jvp={
             "self": lambda tangent, mat2: mm(tangent, mat2),
@@ -168,14 +209,19 @@ _ADDMM = node_class(
         "self mat1 mat2",
         grad={
             "self": lambda grad, layout, beta: _scaled(grad, beta).sum_to_size(layout.shape),
-            "mat1": lambda grad, mat2, alpha: _scaled(mm(grad, _t(mat2)), alpha),
-            "mat2": lambda grad, mat1, alpha: _scaled(mm(_t(mat1), grad), alpha),
+            "mat1": lambda grad, mat2, layout, alpha: _scaled(
+                _left_gradient(grad, mat2, layout), alpha
+            ),
+            "mat2": lambda grad, mat1, layout, alpha: _scaled(
+                _right_gradient(grad, mat1, layout), alpha
+            ),
         },
         jvp={
             "self": lambda tangent, beta, result: expand(_scaled(tangent, beta), result.shape),
             "mat1": lambda tangent, mat2, alpha: _scaled(mm(tangent, mat2), alpha),
             "mat2": lambda tangent, mat1, alpha: _scaled(mm(mat1, tangent), alpha),
         },
+        fresh=True,
     )
 )
 _BADDBMM = node_class(
@@ -222,11 +268,12 @@ def mm(self: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
         plan = _mm_plans.add((self.layout, mat2.layout), _mm_plan(self, mat2))
     result = _launch(plan, self, mat2, fresh(plan.out))
     if self.tracked is not False or mat2.tracked is not False or modes.levels:
-        record(_MM, (self, mat2), (result,), {}, plan.outcome)
+        _MM.record(self, mat2, result, _NO_ATTRIBUTES, plan.outcome)
     return result if out is None else _out("mm", result, out, (self, mat2))
 
 
 _mm_plans = PlanCache()
+_NO_ATTRIBUTES: dict[str, Any] = {}
 
 
 def _mm_plan(self: Tensor, mat2: Tensor) -> _GemmPlan:
@@ -275,7 +322,7 @@ def mv(self: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), vec "
             f"({b.shape[0]}) in mv()"
         )
-    result = squeeze(product(self, unsqueeze(vec.detach(), 1)), 1).detach()  # type: ignore[attr-defined]
+    result = squeeze(product(self, unsqueeze(vec.detach(), 1)), 1).detach()
     record(_MV, (self, vec), (result,), {})
     return _out("mv", result, out, (self, vec))
 
@@ -291,10 +338,18 @@ def dot(self: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
             "inconsistent tensor size, expected tensor and src to have the same number of elements,"
             f" but got {a.shape[0]} and {b.shape[0]} elements respectively in dot()"
         )
-    x, y = self.detach(), tensor.detach()  # type: ignore[attr-defined]
-    result = reshape(product(unsqueeze(x, 0), unsqueeze(y, 1)), ()).detach()  # type: ignore[attr-defined]
+    x, y = self.detach(), tensor.detach()
+    result = reshape(product(unsqueeze(x, 0), unsqueeze(y, 1)), ()).detach()
     record(_DOT, (self, tensor), (result,), {})
     return _out("dot", result, out, (self, tensor))
+
+
+def _check_base(name: str, base: Layout, shape: tuple[int, ...]) -> None:
+    if broadcast_shapes(base.shape, shape) != shape:
+        raise RuntimeError(
+            f"The expanded size of the tensor {list(shape)} must match the existing size "
+            f"{list(base.shape)} in {name}()"
+        )
 
 
 def _add_product(
@@ -303,11 +358,7 @@ def _add_product(
     """``beta * input + alpha * (a @ b)``; a zero beta ignores even NaN in ``input``."""
     base, a, b = operands
     shape = (*a.layout.shape[:-1], b.layout.shape[-1])
-    if broadcast_shapes(base.layout.shape, shape) != shape:
-        raise RuntimeError(
-            f"The expanded size of the tensor {list(shape)} must match the existing size "
-            f"{list(base.layout.shape)} in {name}()"
-        )
+    _check_base(name, base.layout, shape)
     if alpha == 1 and beta == 1:
         result = fresh(dense_layout(shape, a.layout.dtype))
         convert.copy_elements(base, result)
@@ -315,7 +366,7 @@ def _add_product(
     else:
         result = _scaled(product(a, b), alpha)
         if beta != 0:
-            result = functions["add"](_scaled(base.detach(), beta), result)  # type: ignore[attr-defined]
+            result = functions["add"](_scaled(base.detach(), beta), result)
     record(cls, operands, (result,), {"beta": beta, "alpha": alpha})
     return result
 
@@ -330,6 +381,58 @@ def addmm(
     out: Tensor | None = None,
 ) -> Tensor:
     """``beta * self + alpha * (mat1 @ mat2)``; ``self`` broadcasts."""
+    if beta.__class__ is int and beta == 1 and alpha.__class__ is int and alpha == 1:
+        try:
+            key = (self.layout, mat1.layout, mat2.layout)
+            plan = _addmm_plans.get(key) or _addmm_plans.add(key, _AddmmPlan(self, mat1, mat2))
+        except AttributeError:
+            _check("addmm", self, mat1, mat2)
+            raise
+        result = fresh(plan.out)
+        buffer = result.storage.buffer
+        plan.copy(plan.copy_spec, self.storage.buffer, self.offset, buffer, 0)
+        plan.run(
+            plan.spec,
+            mat1.storage.buffer,
+            mat1.offset,
+            mat2.storage.buffer,
+            mat2.offset,
+            buffer,
+            0,
+        )
+        if (
+            self.tracked is not False
+            or mat1.tracked is not False
+            or mat2.tracked is not False
+            or modes.levels
+        ):
+            _ADDMM.record(self, mat1, mat2, result, _PLAIN, plan.outcome)
+    else:
+        _check_addmm(self, mat1, mat2)
+        result = _add_product("addmm", _ADDMM, (self, mat1, mat2), beta, alpha)
+    return result if out is None else _out("addmm", result, out, (self, mat1, mat2))
+
+
+_addmm_plans = PlanCache()
+_PLAIN = {"beta": 1, "alpha": 1}
+
+
+class _AddmmPlan(_GemmPlan):
+    """A copy of the broadcast input, and a product added to it."""
+
+    __slots__ = ("copy", "copy_spec")
+
+    def __init__(self, base: Tensor, mat1: Tensor, mat2: Tensor) -> None:
+        _check_addmm(base, mat1, mat2)
+        a, b = mat1.layout, mat2.layout
+        shape = (a.shape[0], b.shape[1])
+        _check_base("addmm", base.layout, shape)
+        super().__init__(a, b, dense_layout(shape, a.dtype), True)
+        self.copy, self.copy_spec = convert.copy_plan(base.layout, self.out)
+        self.outcome = Outcome((base.layout, a, b), (self.out,))
+
+
+def _check_addmm(self: Tensor, mat1: Tensor, mat2: Tensor) -> None:
     _check("addmm", self, mat1, mat2)
     a, b = mat1.layout, mat2.layout
     if a.ndim != 2 or b.ndim != 2:
@@ -342,8 +445,6 @@ def addmm(
             f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and "
             f"{b.shape[0]}x{b.shape[1]}) in addmm()"
         )
-    result = _add_product("addmm", _ADDMM, (self, mat1, mat2), beta, alpha)
-    return _out("addmm", result, out, (self, mat1, mat2))
 
 
 def baddbmm(

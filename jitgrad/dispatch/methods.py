@@ -13,6 +13,7 @@ from . import (
     arithmetic,
     convert,
     creation,
+    diagonals,
     index,
     indexing,
     matmul,
@@ -21,10 +22,13 @@ from . import (
     reduction,
     reshaping,
     rows,
+    running,
     scatter,
     shape,
+    sorting,
     special,
     split,
+    statistics,
     view,
 )
 from .elementwise import functions, inplace_function, operators
@@ -131,7 +135,10 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
     (hooks, "register_hook register_post_accumulate_grad_hook"),
     *(
         (module, module.METHODS)
-        for module in (index, positions, rearrange, reshaping, rows, scatter, special, split)
+        for module in (
+            index, positions, rearrange, reshaping, rows, scatter, special, split, statistics,
+            diagonals, running, sorting,
+        )
     ),
 )
 
@@ -179,6 +186,8 @@ _METHODS: dict[str, Any] = {
     "__invert__": functions["bitwise_not"],
     "__matmul__": matmul.matmul,
     # What autograd, a layer below, asks tensors for.
+    "_seen": view.seen,
+    "_reshaped": view.reshaped,
     "_embed": view.embed,
     "_as_strided_adjoint": view.as_strided_adjoint,
     "_unfold_adjoint": view.unfold_adjoint,

@@ -34,7 +34,14 @@ class PlanCache(dict[Any, Any]):
 
 
 _caches: list[PlanCache] = []
-state.on_default_dtype(lambda: [cache.clear() for cache in _caches] and None)
+
+
+def _forget() -> None:
+    for cache in _caches:
+        cache.clear()
+
+
+state.on_default_dtype(_forget)
 
 
 class Plan:
@@ -93,6 +100,11 @@ def unsupported(row: Elementwise, d: dtypes.dtype) -> Exception:
 
 def shape_of(row: Elementwise, inputs: Sequence[Layout]) -> tuple[int, ...]:
     """The broadcast shape; the error names the operator."""
+    if row.name == "masked_fill" and inputs[2].ndim:
+        raise RuntimeError(
+            "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+            f"{inputs[2].ndim} dimension(s)."
+        )
     try:
         return broadcast_shapes(*(x.shape for x in inputs))
     except RuntimeError as error:

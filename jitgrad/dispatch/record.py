@@ -167,11 +167,15 @@ def node_class(row: Structured) -> type[StructuredNode]:
             "_fresh": (row.fresh,) * 64 if row.fresh else (),
         },
     )
-    count = len(row.inputs)
-    variants = _Variants(cls, count)
-    cls.variants = {count: variants}
-    cls.record = staticmethod(_recorder(count, row.edges)(cls, variants))  # type: ignore[assignment]
+    cls.variants = {}
+    cls.record = staticmethod(recorder(cls, len(row.inputs)))
     return cls
+
+
+def recorder(cls: type[StructuredNode], count: int) -> Callable[..., None]:
+    """``record`` for calls that leave out all but the first ``count`` inputs."""
+    variants = cls.variants[count] = _Variants(cls, count)
+    return _recorder(count, min(count, cls.row.edges))(cls, variants)
 
 
 def record(
@@ -188,11 +192,14 @@ def record(
     """
     mode = modes.mode
     if mode == GRAD:
+        marked = False  # whether an input may say where its history was cut
         for t in inputs:
-            if t.tracked and (t.view_meta is None or requires_grad(t)):
-                record_history(cls, inputs, outs, attributes, outcome)
-                return
-        inherited = found(inputs)
+            if t.tracked is not False:
+                if t.tracked and (t.view_meta is None or requires_grad(t)):
+                    record_history(cls, inputs, outs, attributes, outcome)
+                    return
+                marked = True
+        inherited = marked and found(inputs)
         if inherited is not False:
             for out in outs:
                 out.tracked = inherited

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
+import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from .. import dtypes, errors, state
+from .. import dtypes, errors, return_types, state
+from ..autograd.cut import unrecorded
 from ..kernels import reduction as kernels
 from ..layout import (
     Layout,
@@ -16,16 +19,15 @@ from ..layout import (
     normalize_dim,
     normalize_dims,
 )
-from ..autograd.cut import unrecorded
 from ..ops.table import structured
 from ..state import modes
-from ..tensor import Tensor
+from ..tensor import Tensor, make
 from . import convert
 from .elementwise import functions, prepare_out
-from .make import fresh
+from .make import fresh, int_argument, ints_argument, like_layout
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record
-from .view import bare_view_of, expand, reshape, view_of
+from .view import plan_of, reshape, reshaped, view_of
 
 _f = functions
 _plans = PlanCache()
@@ -69,36 +71,69 @@ def reduced(
 
 def _restored(grad: Tensor, of: Layout, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     """A reduced tensor seen again in the shape before the reduction."""
-    look = view_of if modes.mode else bare_view_of
-    if not keepdim and of.ndim:
-        grad = (
-            look(grad, "view", (_shape(of, dims, True),))
-            if grad.layout.contiguous
-            else reshape(grad, _shape(of, dims, True))
-        )
-    return look(grad, "expand", (of.shape,))
+    if not modes.mode:
+        key = (grad.layout, of, dims, keepdim)
+        seen_as = _restored_layouts.get(key)
+        if seen_as is None:
+            kept = grad.layout
+            if not keepdim:
+                kept = plan_of("view", kept, (_shape(of, dims, True),))[0]
+            seen_as = _restored_layouts.add(key, plan_of("expand", kept, (of.shape,))[0])
+        result = make(grad.storage, grad.offset, seen_as)
+        result.counter = grad.counter
+        return result
+    if not keepdim and grad.layout.ndim:  # a number expands to any shape
+        grad = reshaped(grad, _shape(of, dims, True))
+    return view_of(grad, "expand", (of.shape,))
 
 
-class _Call(NamedTuple):
+_restored_layouts = PlanCache()
+
+
+class Call(NamedTuple):
     """What a reduction's node remembers of the call."""
 
     dims: tuple[int, ...]
     keepdim: bool
 
     def restore(self, x: Tensor, of: Layout) -> Tensor:
+        """A reduced tensor seen again in the shape before the reduction."""
         return _restored(x, of, self.dims, self.keepdim)
 
+    def count(self, of: Layout) -> int:
+        """How many elements were reduced to one."""
+        return _count(of, self.dims)
 
-def _dims(self: Tensor, dim: Any, name: str) -> tuple[int, ...]:
+
+def reduction_dims(self: Tensor, dim: Any, name: str) -> tuple[int, ...]:
     if not isinstance(self, Tensor):
         raise errors.argument(name, "input", "Tensor", self)
+    if dim is not None and not isinstance(dim, int):
+        one = not isinstance(dim, Sequence) or isinstance(dim, str)
+        dim = int_argument(name, "dim", dim) if one else ints_argument(name, "dim", dim)
     if self.layout.ndim == 0 and dim is not None and dim != ():
         normalize_dims(dim, 0)
         return ()
     return normalize_dims(dim, self.layout.ndim)
 
 
-def _finish(name: str, result: Tensor, out: Tensor | None, self: Tensor) -> Tensor:
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def numpy_names(function: _Function) -> _Function:
+    """``function`` that also takes ``dim`` and ``keepdim`` by NumPy's names."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        for name, ours in (("axis", "dim"), ("keepdims", "keepdim")):
+            if name in options:
+                options[ours] = options.pop(name)
+        return function(*args, **options)
+
+    return call  # type: ignore[return-value]
+
+
+def finish(name: str, result: Tensor, out: Tensor | None, self: Tensor) -> Tensor:
     if out is None:
         return result
     prepare_out(name, (self,), out, result.layout.shape)
@@ -115,27 +150,28 @@ def _numbered(
 ) -> tuple[type[StructuredNode], type[StructuredNode]]:
     base = "".join(part.capitalize() for part in name.split("_"))
     formulas: dict[str, Any] = {"grad": {"self": grad}, "jvp": {"self": jvp} if jvp else {}}
+    formulas["fresh"] = True
     first = structured(f"{name}_all", "self", node=f"{base}Backward0", **formulas)
-    second = structured(f"{name}_dims", "self", node=f"{base}Backward1", **formulas)
+    second = structured(f"{name}reduction_dims", "self", node=f"{base}Backward1", **formulas)
     return node_class(first), node_class(second)
 
 
 # Sums ---------------------------------------------------------------------------------------------
 _SUM = _numbered(
     "sum",
-    lambda grad, layout, call: _cast_to(call.restore(grad, layout), layout),
+    lambda grad, layout, call: cast_to(call.restore(grad, layout), layout),
     lambda tangent, call: sum(tangent, call.dims, call.keepdim),
 )
 _MEAN = _numbered(
     "mean",
-    lambda grad, layout, call: _cast_to(
-        _f["div"](call.restore(grad, layout), _count(layout, call.dims)), layout
+    lambda grad, layout, call, count: cast_to(
+        _f["div"](call.restore(grad, layout), count), layout
     ),
     lambda tangent, call: mean(tangent, call.dims, call.keepdim),
 )
 
 
-def _cast_to(x: Tensor, of: Layout) -> Tensor:
+def cast_to(x: Tensor, of: Layout) -> Tensor:
     return x if x.layout.dtype is of.dtype else convert.to(x, of.dtype)
 
 
@@ -158,13 +194,14 @@ class _Sum:
         self.plans = PlanCache()
 
     def _plan(self, x: Tensor, dim: Any, keepdim: bool, dtype: dtypes.dtype | None) -> Any:
-        dims = _dims(x, dim, self.kind)
+        dims = reduction_dims(x, dim, self.kind)
         of = x.layout
         d = dtype or self.result_dtype(of.dtype)
         program = kernels.plan(self.kind, [of], dims, [dense_layout(_shape(of, dims, True), d)])
         out = dense_layout(_shape(of, dims, keepdim), d)
         cls = self.classes[0] if dim is None else self.classes[1]
-        return program.run, out, cls, {"call": _Call(dims, keepdim)}, Outcome((of,), (out,))
+        attributes = {"call": Call(dims, keepdim), "count": _count(of, dims)}
+        return program.run, out, cls, attributes, Outcome((of,), (out,))
 
     def __call__(
         self, x: Tensor, dim: Any, keepdim: bool, dtype: dtypes.dtype | None, out: Tensor | None
@@ -180,11 +217,11 @@ class _Sum:
         result = fresh(of)
         run(x.storage.buffer, x.offset, result.storage.buffer, 0)
         if x.tracked is not False or modes.levels:
-            record(cls, (x,), (result,), attributes, outcome)
-        return result if out is None else _finish(self.kind, result, out, x)
+            cls.record(x, result, attributes, outcome)
+        return result if out is None else finish(self.kind, result, out, x)
 
 
-def _accumulated(d: dtypes.dtype) -> dtypes.dtype:
+def accumulated(d: dtypes.dtype) -> dtypes.dtype:
     """The dtype of a sum: integers and bools add up in int64."""
     return d if d.category >= dtypes.FLOATING else dtypes.int64
 
@@ -198,7 +235,7 @@ def _averaged(d: dtypes.dtype) -> dtypes.dtype:
     return d
 
 
-_sum = _Sum("sum", _SUM, _accumulated)
+_sum = _Sum("sum", _SUM, accumulated)
 _mean = _Sum("mean", _MEAN, _averaged)
 
 
@@ -209,6 +246,8 @@ def sum(
     *,
     dtype: dtypes.dtype | None = None,
     out: Tensor | None = None,
+    axis: Any = None,
+    keepdims: bool = False,
 ) -> Tensor:
     """The sum over all dimensions or those of ``dim``; integers and bools are summed as int64.
 
@@ -220,6 +259,8 @@ def sum(
 
     Gradient: ``grad``, expanded to the shape of ``self``.
     """
+    if axis is not None or keepdims:
+        dim, keepdim = axis if dim is None else dim, keepdims or keepdim
     return _sum(self, dim, keepdim, dtype, out)
 
 
@@ -230,6 +271,8 @@ def mean(
     *,
     dtype: dtypes.dtype | None = None,
     out: Tensor | None = None,
+    axis: Any = None,
+    keepdims: bool = False,
 ) -> Tensor:
     """The mean over all dimensions or those of ``dim``.
 
@@ -240,6 +283,8 @@ def mean(
     """
     if dtype is not None:
         _averaged(dtype)
+    if axis is not None or keepdims:
+        dim, keepdim = axis if dim is None else dim, keepdims or keepdim
     return _mean(self, dim, keepdim, dtype, out)
 
 
@@ -251,6 +296,8 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     of = self.layout.shape
     if shape == of:
         return self
+    if not modes.mode and self.tracked is False:
+        return _summed(self, shape)
     if not convert.shapes_reduce(of, shape):
         raise RuntimeError(f"size {list(shape)} is not expandable to size {list(of)}.")
     lead = len(of) - len(shape)
@@ -261,15 +308,42 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     return reshape(result, shape) if lead else result
 
 
+def _summed(self: Tensor, shape: Shape) -> Tensor:
+    """:func:`sum_to_size` in a formula: one kernel, no history."""
+    key = (self.layout, shape)
+    plan = _summing_plans.get(key)
+    if plan is None:
+        plan = _summing_plans.add(key, _summing_plan(self.layout, shape))
+    run, out = plan
+    result = fresh(out)
+    run(self.storage.buffer, self.offset, result.storage.buffer, 0)
+    return result
+
+
+_summing_plans = PlanCache()
+
+
+def _summing_plan(of: Layout, shape: Shape) -> Any:
+    if not convert.shapes_reduce(of.shape, shape):
+        raise RuntimeError(f"size {list(shape)} is not expandable to size {list(of.shape)}.")
+    full = (1,) * (of.ndim - len(shape)) + shape
+    dims = [d for d, n in enumerate(of.shape) if full[d] != n]
+    d = accumulated(of.dtype)
+    program = kernels.plan("sum", [of], dims, [dense_layout(full, d)])
+    return program.run, dense_layout(shape, d)
+
+
 # Products -----------------------------------------------------------------------------------------
-def _prod_grad(grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: _Call) -> Tensor:
+def _prod_grad(grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: Call) -> Tensor:
     """Each element's gradient is the product of the others; with a zero among them no division."""
     restored = call.restore(_f["mul"](grad, result), layout)
     if not bool(any_(_f["eq"](self, 0))):
-        return _cast_to(_f["div"](restored, self), layout)
+        return cast_to(_f["div"](restored, self), layout)
     if not call.dims:
-        return _cast_to(call.restore(grad, layout), layout)
-    return _cast_to(
+        return cast_to(call.restore(grad, layout), layout)
+    if not modes.mode and len(call.dims) == layout.ndim and sum(_f["eq"](self, 0)).item() > 1:
+        return grad.new_zeros(layout.shape, dtype=layout.dtype)
+    return cast_to(
         _f["mul"](call.restore(grad, layout), _product_of_others(self, call.dims)), layout
     )
 
@@ -296,6 +370,7 @@ def _product_of_others(self: Tensor, dims: tuple[int, ...]) -> Tensor:
 _PROD = _numbered("prod", _prod_grad)
 
 
+@numpy_names
 def prod(
     self: Tensor,
     dim: int | None = None,
@@ -308,17 +383,17 @@ def prod(
 
     Gradient: ``grad`` times the product of the other elements, also where some are zero.
     """
-    dims = _dims(self, dim, "prod")
+    dims = reduction_dims(self, dim, "prod")
     of = self.layout.dtype
     d = dtype or (of if of.category >= dtypes.FLOATING else dtypes.int64)
     (result,) = reduced("prod", (self,), dims, (d,), keepdim)
     cls = _PROD[0] if dim is None else _PROD[1]
-    record(cls, (self,), (result,), {"call": _Call(dims, keepdim)})
-    return _finish("prod", result, out, self)
+    record(cls, (self,), (result,), {"call": Call(dims, keepdim)})
+    return finish("prod", result, out, self)
 
 
 # Extremes -----------------------------------------------------------------------------------------
-def _evenly(grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: _Call) -> Tensor:
+def _evenly(grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: Call) -> Tensor:
     """The gradient shared evenly by the elements that are the extreme (or NaN, if it is)."""
     extreme = call.restore(result, layout)
     ties = _f["eq"](self, extreme)
@@ -329,11 +404,20 @@ def _evenly(grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: _C
     return _f["where"](ties, share, 0)
 
 
-def _at_index(grad: Tensor, layout: Layout, dim: int, keepdim: bool, indices: Tensor) -> Tensor:
+def per_line(grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: Call) -> Tensor:
+    """As :func:`_evenly`, but a line whose extreme is NaN has the gradient NaN (PyTorch's amax)."""
+    ties = _f["eq"](self, call.restore(result, layout))
+    count = sum(ties, call.dims, keepdim=True)
+    return _f["div"](_f["mul"](call.restore(grad, layout), ties), count)
+
+
+def _at_index(grad: Tensor, layout: Layout, dim: int, keepdim: bool, indices: Any) -> Tensor:
     """The gradient put at the chosen index of each line, zeros elsewhere."""
-    if not keepdim and layout.ndim:
+    if not layout.ndim:
+        return grad
+    if not keepdim:
         grad, indices = view_of(grad, "unsqueeze", (dim,)), view_of(indices, "unsqueeze", (dim,))
-    zeros = grad.new_zeros(layout.shape)  # type: ignore[attr-defined]
+    zeros = grad.new_zeros(layout.shape)
     return zeros.scatter(dim, indices, grad)
 
 
@@ -354,7 +438,8 @@ _EXTREME_DIM = {
     for name in ("max", "min")
 }
 _AEXTREME = {
-    name: node_class(structured(name, "self", grad={"self": _evenly})) for name in ("amax", "amin")
+    name: node_class(structured(name, "self", grad={"self": per_line}))
+    for name in ("amax", "amin")
 }
 
 
@@ -369,34 +454,15 @@ def _check_not_empty(name: str, self: Tensor, dims: Sequence[int]) -> None:
         raise IndexError(f"{name}(): Expected reduction dim {bad} to have non-zero size.")
 
 
-class ValuesIndices(tuple[Tensor, Tensor]):
-    """The results of an operation that also tells where it found them."""
-
-    __slots__ = ()
-
-    @property
-    def values(self) -> Tensor:
-        """What was found."""
-        return self[0]
-
-    @property
-    def indices(self) -> Tensor:
-        """Where it was found, along the dimension."""
-        return self[1]
-
-    def __repr__(self) -> str:
-        return f"jitgrad.return_types.values_indices(\nvalues={self[0]!r},\nindices={self[1]!r})"
-
-
 def _extreme(name: str, self: Tensor, args: tuple[Any, ...], keepdim: bool, out: Any) -> Any:
     if args and isinstance(args[0], Tensor):
         return _f["maximum" if name == "max" else "minimum"](self, args[0], out=out)
     if not args:
-        dims = _dims(self, None, name)
+        dims = reduction_dims(self, None, name)
         _check_not_empty(name, self, dims)
         (result,) = reduced(f"a{name}", (self,), dims, (self.layout.dtype,))
-        record(_EXTREME[name], (self,), (result,), {"call": _Call(dims, False)})
-        return _finish(name, result, out, self)
+        record(_EXTREME[name], (self,), (result,), {"call": Call(dims, False)})
+        return finish(name, result, out, self)
     dim = args[0]
     if len(args) > 1:
         keepdim = args[1]
@@ -404,8 +470,10 @@ def _extreme(name: str, self: Tensor, args: tuple[Any, ...], keepdim: bool, out:
         raise errors.argument(name, "dim", "int", dim)
     dim = normalize_dim(dim, self.layout.ndim)
     if not self.layout.ndim:
-        values = _f["clone"](self)
-        return ValuesIndices((values, values.new_zeros((), dtype=dtypes.int64)))  # type: ignore[attr-defined]
+        values = convert.copied(self, self.layout)
+        indices = values.new_zeros((), dtype=dtypes.int64)
+        record(_EXTREME_DIM[name], (self,), (values,), {"dim": 0, "keepdim": False, "indices": None})
+        return getattr(return_types, name)((values, indices))
     if self.layout.shape[dim] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
     values, indices = reduced(name, (self,), (dim,), (self.layout.dtype, dtypes.int64), keepdim)
@@ -416,12 +484,13 @@ def _extreme(name: str, self: Tensor, args: tuple[Any, ...], keepdim: bool, out:
         {"dim": dim, "keepdim": keepdim, "indices": indices},
     )
     if out is not None:
-        return ValuesIndices(
-            (_finish(name, values, out[0], self), _finish(name, indices, out[1], self))
+        return getattr(return_types, name)(
+            (finish(name, values, out[0], self), finish(name, indices, out[1], self))
         )
-    return ValuesIndices((values, indices))
+    return getattr(return_types, name)((values, indices))
 
 
+@numpy_names
 def max(self: Tensor, *args: Any, dim: Any = None, keepdim: bool = False, out: Any = None) -> Any:
     """``max()``: the largest element. ``max(dim)``: values and indices along a dimension.
     ``max(other)``: elementwise. NaN counts as the largest.
@@ -431,19 +500,21 @@ def max(self: Tensor, *args: Any, dim: Any = None, keepdim: bool = False, out: A
     return _extreme("max", self, args if dim is None else (dim,), keepdim, out)
 
 
+@numpy_names
 def min(self: Tensor, *args: Any, dim: Any = None, keepdim: bool = False, out: Any = None) -> Any:
     """``min()``, ``min(dim)`` and ``min(other)``: as :func:`max`, for the smallest."""
     return _extreme("min", self, args if dim is None else (dim,), keepdim, out)
 
 
 def _aextreme(name: str, self: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Tensor:
-    dims = _dims(self, None if dim == () else dim, name)
+    dims = reduction_dims(self, None if dim == () else dim, name)
     _check_not_empty(name, self, dims)
     (result,) = reduced(name, (self,), dims, (self.layout.dtype,), keepdim)
-    record(_AEXTREME[name], (self,), (result,), {"call": _Call(dims, keepdim)})
-    return _finish(name, result, out, self)
+    record(_AEXTREME[name], (self,), (result,), {"call": Call(dims, keepdim)})
+    return finish(name, result, out, self)
 
 
+@numpy_names
 def amax(
     self: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -451,6 +522,7 @@ def amax(
     return _aextreme("amax", self, dim, keepdim, out)
 
 
+@numpy_names
 def amin(
     self: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -459,16 +531,17 @@ def amin(
 
 
 def _arg(name: str, self: Tensor, dim: int | None, keepdim: bool, out: Tensor | None) -> Tensor:
-    dims = _dims(self, dim, name)
+    dims = reduction_dims(self, dim, name)
     if self.layout.numel == 0 and (dim is None or self.layout.shape[dims[0]] == 0):
         raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0")
     if not dims:
-        return _finish(name, self.new_zeros((), dtype=dtypes.int64), out, self)  # type: ignore[attr-defined]
+        return finish(name, self.new_zeros((), dtype=dtypes.int64), out, self)
     (result,) = reduced(name, (self,), dims, (dtypes.int64,), keepdim)
     unrecorded((self,), result, f"{name}() gives indices, which have no derivative")
-    return _finish(name, result, out, self)
+    return finish(name, result, out, self)
 
 
+@numpy_names
 def argmax(
     self: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -476,6 +549,7 @@ def argmax(
     return _arg("argmax", self, dim, keepdim, out)
 
 
+@numpy_names
 def argmin(
     self: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -485,12 +559,13 @@ def argmin(
 
 # Logic --------------------------------------------------------------------------------------------
 def _logical(name: str, self: Tensor, dim: Any, keepdim: bool, out: Tensor | None) -> Tensor:
-    dims = _dims(self, dim, name)
+    dims = reduction_dims(self, dim, name)
     d = dtypes.uint8 if self.layout.dtype is dtypes.uint8 else dtypes.bool_
     (result,) = reduced(name, (self,), dims, (d,), keepdim)
-    return _finish(name, result, out, self)
+    return finish(name, result, out, self)
 
 
+@numpy_names
 def any_(
     self: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -498,6 +573,7 @@ def any_(
     return _logical("any", self, dim, keepdim, out)
 
 
+@numpy_names
 def all_(
     self: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
@@ -518,37 +594,48 @@ def _ratio(a: float, b: float) -> float:
     return a / b if b else math.inf
 
 
-def _var_grad(grad: Tensor, self: Tensor, layout: Layout, call: _Call, correction: float) -> Tensor:
+def var_grad(grad: Tensor, self: Tensor, layout: Layout, call: Call, correction: float) -> Tensor:
     scale = _ratio(2.0, _degrees(layout, call.dims, correction))
     return _f["mul"](_f["mul"](call.restore(grad, layout), scale), _centered(self, call.dims))
 
 
-def _std_grad(
-    grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: _Call, correction: float
+def std_grad(
+    grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: Call, correction: float
 ) -> Tensor:
     inner = _f["where"](_f["eq"](result, 0), 0, _f["div"](grad, _f["mul"](result, 2)))
-    return _var_grad(inner, self, layout, call, correction)
+    return var_grad(inner, self, layout, call, correction)
 
 
-_VAR = node_class(structured("var", "self", grad={"self": _var_grad}))
-_STD = node_class(structured("std", "self", grad={"self": _std_grad}))
+_VAR = node_class(structured("var", "self", grad={"self": var_grad}))
+_STD = node_class(structured("std", "self", grad={"self": std_grad}))
 
 
 def _moment(name: str, self: Tensor, dim: Any, keepdim: bool, correction: float) -> Tensor:
-    dims = _dims(self, dim, name)
+    dims = reduction_dims(self, dim, name)
     d = self.layout.dtype
     if d.category < dtypes.FLOATING:
         raise RuntimeError(f"{name}: only support floating point and complex dtypes, got {d}")
-    source = self.detach()  # type: ignore[attr-defined]
+    source = self.detach()
     center = mean(source, dims, keepdim=True) if dims else source
+    if dims and d is dtypes.float64:
+        # Its sums are not taken in a wider dtype: equal values must be found equal to their mean.
+        error = mean(_f["sub"](source, center), dims, keepdim=True)
+        center = _f["where"](_f["isfinite"](error), _f["add"](center, error), center)
     degrees = _degrees(self.layout, dims, correction)
+    if degrees == 0:
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
+            "reduction factor (input numel divided by output numel).",
+            UserWarning,
+            stacklevel=3,
+        )
     (result,) = reduced(name, (source, center), dims, (d,), keepdim, degrees=float(degrees))
     cls = _VAR if name == "var" else _STD
-    record(cls, (self,), (result,), {"call": _Call(dims, keepdim), "correction": correction})
+    record(cls, (self,), (result,), {"call": Call(dims, keepdim), "correction": correction})
     return result
 
 
-def _correction(args: tuple[Any, ...], dim: Any, unbiased: Any, correction: Any) -> Any:
+def correction_of(args: tuple[Any, ...], dim: Any, unbiased: Any, correction: Any) -> Any:
     """The legacy ``var(unbiased)``, ``var(dim, unbiased)`` and today's ``correction``."""
     if args and isinstance(args[0], bool):
         unbiased, args = args[0], args[1:]
@@ -562,6 +649,7 @@ def _correction(args: tuple[Any, ...], dim: Any, unbiased: Any, correction: Any)
     return dim, keepdim, correction
 
 
+@numpy_names
 def var(
     self: Tensor,
     *args: Any,
@@ -575,10 +663,11 @@ def var(
 
     Gradient: ``2 * grad * (self - mean) / (n - correction)``.
     """
-    dim, kept, correction = _correction(args, dim, unbiased, correction)
-    return _finish("var", _moment("var", self, dim, kept or keepdim, correction), out, self)
+    dim, kept, correction = correction_of(args, dim, unbiased, correction)
+    return finish("var", _moment("var", self, dim, kept or keepdim, correction), out, self)
 
 
+@numpy_names
 def std(
     self: Tensor,
     *args: Any,
@@ -589,18 +678,18 @@ def std(
     out: Tensor | None = None,
 ) -> Tensor:
     """The standard deviation: the root of :func:`var`. Gradient: 0 where it is 0."""
-    dim, kept, correction = _correction(args, dim, unbiased, correction)
-    return _finish("std", _moment("std", self, dim, kept or keepdim, correction), out, self)
+    dim, kept, correction = correction_of(args, dim, unbiased, correction)
+    return finish("std", _moment("std", self, dim, kept or keepdim, correction), out, self)
 
 
 # Norms --------------------------------------------------------------------------------------------
 def _norm_grad(
-    grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: _Call, p: float
-) -> Tensor:
+    grad: Tensor, self: Tensor, result: Tensor, layout: Layout, call: Call, p: float
+) -> Tensor | None:
     """d|x|_p = grad * sign(x) * (|x| / |x|_p) ** (p - 1), and 0 where the norm is 0."""
     g, norm = call.restore(grad, layout), call.restore(result, layout)
     if p == 0:
-        return _f["mul"](self, 0)
+        return None
     if p == 1:
         return _f["mul"](g, _f["sgn"](self))
     if p == 2:
@@ -642,7 +731,7 @@ def vector_norm(
     """
     if dtype is not None:
         self = convert.to(self, dtype)
-    dims = _dims(self, dim, "norm")
+    dims = reduction_dims(self, dim, "norm")
     d = self.layout.dtype
     if d.category < dtypes.FLOATING:
         raise RuntimeError(
@@ -650,10 +739,11 @@ def vector_norm(
             f"{d.tensor_type.removesuffix('Tensor')}"
         )
     (result,) = reduced("norm", (self,), dims, (d,), keepdim, p=float(ord))
-    record(_NORM, (self,), (result,), {"call": _Call(dims, keepdim), "p": float(ord)})
-    return _finish("norm", result, out, self)
+    record(_NORM, (self,), (result,), {"call": Call(dims, keepdim), "p": float(ord)})
+    return finish("norm", result, out, self)
 
 
+@numpy_names
 def norm(
     self: Tensor,
     p: Any = "fro",
@@ -688,16 +778,17 @@ _LOGSUMEXP = node_class(
 )
 
 
+@numpy_names
 def logsumexp(
     self: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """``log(sum(exp(self)))`` over ``dim``, without overflow. Gradient: ``grad * exp(self - result)``."""
-    dims = _dims(self, dim, "logsumexp")
+    dims = reduction_dims(self, dim, "logsumexp")
     if self.layout.dtype.category < dtypes.FLOATING:
         self = convert.to(self, state.get_default_dtype())
     (result,) = reduced("logsumexp", (self,), dims, (self.layout.dtype,), keepdim)
-    record(_LOGSUMEXP, (self,), (result,), {"call": _Call(dims, keepdim)})
-    return _finish("logsumexp", result, out, self)
+    record(_LOGSUMEXP, (self,), (result,), {"call": Call(dims, keepdim)})
+    return finish("logsumexp", result, out, self)
 
 
 def _softmax_grad(grad: Tensor, result: Tensor, dim: int, layout: Layout) -> Tensor:
@@ -705,16 +796,38 @@ def _softmax_grad(grad: Tensor, result: Tensor, dim: int, layout: Layout) -> Ten
         weighted = _f["mul"](grad, result)
         inner = _f["sub"](weighted, _f["mul"](result, sum(weighted, dim, keepdim=True)))
     else:
-        inner = _along("softmax_backward", (grad, result), dim)
-    return _cast_to(inner, layout)
+        inner = _line_gradient("softmax_backward", grad, result, dim)
+    return cast_to(inner, layout)
 
 
 def _log_softmax_grad(grad: Tensor, result: Tensor, dim: int, layout: Layout) -> Tensor:
     if modes.mode:  # recorded, or with tangents
         inner = _f["sub"](grad, _f["mul"](_f["exp"](result), sum(grad, dim, keepdim=True)))
     else:
-        inner = _along("log_softmax_backward", (grad, result), dim)
-    return _cast_to(inner, layout)
+        inner = _line_gradient("log_softmax_backward", grad, result, dim)
+    return cast_to(inner, layout)
+
+
+def _line_gradient(kind: str, grad: Tensor, result: Tensor, dim: int) -> Tensor:
+    """Run a kernel that makes lines of a gradient from lines of two tensors."""
+    key = (kind, dim, grad.layout, result.layout)
+    plan = _plans.get(key)
+    if plan is None:
+        of = result.layout
+        out = dense_layout(of.shape, of.dtype)
+        program = kernels.plan_along(kind, [grad.layout, of], dim, out)
+        plan = _plans.add(key, (program.run, out))
+    run, out = plan
+    inner = fresh(out)
+    run(
+        grad.storage.buffer,
+        grad.offset,
+        result.storage.buffer,
+        result.offset,
+        inner.storage.buffer,
+        0,
+    )
+    return inner
 
 
 # The Jacobian of softmax is symmetric; that of log_softmax is the transpose of its gradient's.
@@ -723,6 +836,7 @@ _SOFTMAX = node_class(
         "softmax",
         "self",
         grad={"self": _softmax_grad},
+        fresh=True,
         jvp={
             "self": lambda tangent, result, dim, layout: _softmax_grad(tangent, result, dim, layout)
         },
@@ -733,6 +847,7 @@ _LOG_SOFTMAX = node_class(
         "log_softmax",
         "self",
         grad={"self": _log_softmax_grad},
+        fresh=True,
         jvp={
             "self": lambda tangent, result, dim: _f["sub"](
                 tangent, sum(_f["mul"](_f["exp"](result), tangent), dim, keepdim=True)
@@ -742,7 +857,7 @@ _LOG_SOFTMAX = node_class(
 )
 
 
-def _along(kind: str, inputs: Sequence[Tensor], dim: int, d: dtypes.dtype | None = None) -> Tensor:
+def along(kind: str, inputs: Sequence[Tensor], dim: int, d: dtypes.dtype | None = None) -> Tensor:
     """Run a kernel that maps each line along ``dim`` to a line of the same length."""
     of = inputs[-1].layout
     key = (kind, dim, d, *(x.layout for x in inputs))
@@ -761,22 +876,33 @@ def _along(kind: str, inputs: Sequence[Tensor], dim: int, d: dtypes.dtype | None
 
 
 def _softmax(name: str, cls: Any, self: Tensor, dim: Any, dtype: Any) -> Tensor:
-    dim = normalize_dim(dim, self.layout.ndim)
-    d = dtype or self.layout.dtype
-    if d.category < dtypes.FLOATING:
-        raise RuntimeError(
-            f'"{name}_lastdim_kernel_impl" not implemented for '
-            f"'{d.tensor_type.removesuffix('Tensor')}'"
-        )
-    source = convert.to(self.detach(), d)  # type: ignore[attr-defined]
-    if self.layout.ndim == 0:
-        result = _f["mul"](source, 0)
-        if name == "softmax":
-            result = _f["add"](result, 1)
-    else:
-        result = _along(name, (source,), dim)
-    record(cls, (self,), (result,), {"dim": dim})
+    try:
+        plan = _softmax_plans[cls, self.layout, dim, dtype]
+    except (KeyError, AttributeError):
+        plan = _softmax_plan(name, self.layout, dim, dtype)
+        _softmax_plans.add((cls, self.layout, dim, dtype), plan)
+    run, of, attributes, outcome = plan
+    source = self
+    if of.dtype is not self.layout.dtype:
+        source = convert.copied(self, like_layout(self.layout, of.dtype))
+    result = fresh(of)
+    run(source.storage.buffer, source.offset, result.storage.buffer, 0)
+    if self.tracked is not False or modes.levels:
+        cls.record(self, result, attributes, outcome)
     return result
+
+
+_softmax_plans = PlanCache()
+
+
+def _softmax_plan(name: str, of: Layout, dim: Any, dtype: Any) -> Any:
+    dim = normalize_dim(dim, of.ndim)
+    d = dtype or of.dtype
+    if d.category < dtypes.FLOATING:
+        raise errors.unsupported(f"{name}_lastdim_kernel_impl", d)
+    out = dense_layout(of.shape, d)
+    program = kernels.plan_along(name, [like_layout(of, d) if d is not of.dtype else of], dim, out)
+    return program.run, out, {"dim": dim}, Outcome((of,), (out,))
 
 
 def softmax(self: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
@@ -798,9 +924,9 @@ _CUMSUM = node_class(
         "cumsum",
         "self",
         grad={
-            "self": lambda grad, dim, layout: _cast_to(
+            "self": lambda grad, dim, layout: cast_to(
                 cumsum(grad.flip(dim), dim).flip(dim),
-                layout,  # type: ignore[attr-defined]
+                layout,
             )
         },
         jvp={"self": lambda tangent, dim: cumsum(tangent, dim)},
@@ -808,6 +934,7 @@ _CUMSUM = node_class(
 )
 
 
+@numpy_names
 def cumsum(
     self: Tensor, dim: int, *, dtype: dtypes.dtype | None = None, out: Tensor | None = None
 ) -> Tensor:
@@ -815,11 +942,11 @@ def cumsum(
     dim = normalize_dim(dim, self.layout.ndim)
     of = self.layout.dtype
     d = dtype or (of if of.category >= dtypes.FLOATING else dtypes.int64)
-    source = self.detach()  # type: ignore[attr-defined]
+    source = self.detach()
     result = (
-        _along("cumsum", (source,), dim, d)
+        along("cumsum", (source,), dim, d)
         if self.layout.ndim
         else convert.to(source, d, copy=True)
     )
     record(_CUMSUM, (self,), (result,), {"dim": dim})
-    return _finish("cumsum", result, out, self)
+    return finish("cumsum", result, out, self)

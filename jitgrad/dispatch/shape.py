@@ -68,13 +68,13 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
         starts.append(size)
         size += of.shape[dim]
     shape = (*first.shape[:dim], size, *first.shape[dim + 1 :])
-    d = result_dtype([t.layout for t in tensors])
+    promoted = result_dtype([t.layout for t in tensors])
     if out is not None:
         prepare_out("cat", tensors, out, shape)
-    result = dense(shape, d) if out is None else out
+    result = dense(shape, promoted) if out is None else out
     for t, start in zip(parts, starts, strict=True):
         of = t.layout
-        place = view_of(result.detach(), "slice", (dim, start, start + of.shape[dim], 1))  # type: ignore[attr-defined]
+        place = view_of(result.detach(), "slice", (dim, start, start + of.shape[dim], 1))
         convert.copy_elements(t, place)
     if out is not None:
         out.counter.version += 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from .. import dtypes, errors
+from .. import dtypes, errors, return_types
 from ..state import get_default_dtype
 from ..tensor import Tensor
 from . import convert
@@ -80,7 +80,7 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     if n == 0:
         return _f["digamma"](input, out=out)
-    return _f["polygamma_of"](input, n, out=out)
+    return _f["polygamma"](input, n, out=out)
 
 
 def polygamma_method(self: Tensor, n: int) -> Tensor:
@@ -92,7 +92,7 @@ def polygamma_(self: Tensor, n: int) -> Tensor:
     """:func:`polygamma` in place."""
     if n == 0:
         return inplace_function("digamma")(self)
-    return inplace_function("polygamma_of")(self, n)
+    return inplace_function("polygamma")(self, n)
 
 
 def mvlgamma(self: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
@@ -105,7 +105,7 @@ def mvlgamma(self: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
         raise RuntimeError("p has to be greater than or equal to 1")
     if not self.is_floating_point():
         self = convert.to(self, get_default_dtype())
-    total = p * (p - 1) / 4 * math.log(math.pi)
+    total: Any = p * (p - 1) / 4 * math.log(math.pi)
     for k in range(p):
         total = _f["add"](_f["lgamma"](_f["sub"](self, k / 2)), total)
     return into("mvlgamma", total, out, (self,))
@@ -201,14 +201,7 @@ def ldexp_(self: Tensor, other: Tensor) -> Tensor:
     return inplace_function("mul")(self, _f["pow"](constant(2.0), other))
 
 
-class MantissaExponent(NamedTuple):
-    """The results of :func:`frexp`."""
-
-    mantissa: Tensor
-    exponent: Tensor
-
-
-def frexp(self: Tensor, *, out: Any = None) -> MantissaExponent:
+def frexp(self: Tensor, *, out: Any = None) -> Any:
     """``self = mantissa * 2 ** exponent`` with ``|mantissa|`` in [0.5, 1) and an int32 exponent.
 
     Gradient: of the mantissa alone, ``grad / 2 ** exponent``.
@@ -218,10 +211,9 @@ def frexp(self: Tensor, *, out: Any = None) -> MantissaExponent:
     exponent = convert.to(_f["frexp_exponent"](self.detach()), dtypes.int32)
     mantissa = _f["frexp_mantissa"](self, exponent)
     if out is not None:
-        return MantissaExponent(
-            into("frexp", mantissa, out[0], (self,)), into("frexp", exponent, out[1], ())
-        )
-    return MantissaExponent(mantissa, exponent)
+        mantissa = into("frexp", mantissa, out[0], (self,))
+        exponent = into("frexp", exponent, out[1], ())
+    return return_types.frexp((mantissa, exponent))
 
 
 def isreal(self: Tensor) -> Tensor:

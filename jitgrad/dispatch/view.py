@@ -140,6 +140,18 @@ def bare_view_of(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tenso
     return result
 
 
+def seen(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
+    """A view in a formula: recorded where the formula is, else bare."""
+    return (view_of if modes.mode else bare_view_of)(source, kind, arguments)
+
+
+def reshaped(source: Tensor, shape: Shape) -> Tensor:
+    """:func:`reshape` in a formula."""
+    if source.layout.contiguous:
+        return seen(source, "view", (shape,))
+    return reshape(source, shape)
+
+
 # Views with PyTorch's signatures ------------------------------------------------------------------
 def view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
     """The same elements in another shape, without a copy; one size may be -1.
@@ -201,7 +213,7 @@ def reshape(self: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         return view_of(self, "view", (new,))
     if view_strides(of.shape, of.strides, new) is not None:
         return view_of(self, "reshape_alias", (new,))
-    return _unsafe_view(self.clone(memory_format="contiguous"), new)  # type: ignore[attr-defined]
+    return _unsafe_view(self.clone(memory_format="contiguous"), new)
 
 
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
@@ -211,7 +223,7 @@ def reshape_as(self: Tensor, other: Tensor) -> Tensor:
 
 def ravel(self: Tensor) -> Tensor:
     """One dimension, without a copy where the tensor is contiguous."""
-    return view(self.contiguous(), -1)  # type: ignore[attr-defined]
+    return view(self.contiguous(), -1)
 
 
 _UNSAFE_VIEW = node_class(
@@ -227,7 +239,7 @@ _UNSAFE_VIEW = node_class(
 
 def _unsafe_view(copy: Tensor, shape: Shape) -> Tensor:
     """A fresh copy in another shape: not a view, since nobody else has the copy."""
-    result = make(copy.storage, copy.offset, view_of(copy.detach(), "view", (shape,)).layout)  # type: ignore[attr-defined]
+    result = make(copy.storage, copy.offset, view_of(copy.detach(), "view", (shape,)).layout)
     record(_UNSAFE_VIEW, (copy,), (result,), {})
     return result
 
@@ -470,9 +482,9 @@ atleast_1d, atleast_2d, atleast_3d = atleast(1), atleast(2), atleast(3)
 # Adjoints -----------------------------------------------------------------------------------------
 def embed(grad: Tensor, of: Layout, kind: str, arguments: tuple[Any, ...]) -> Tensor:
     """Zeros in the shape of ``of`` with ``grad`` at the place of a view: the adjoint of the view."""
-    result = grad.new_zeros(of.shape)  # type: ignore[attr-defined]
+    result = grad.new_zeros(of.shape)
     place = view_of(result.detach(), kind, arguments)
-    place.copy_(grad.detach())  # type: ignore[attr-defined]
+    place.copy_(grad.detach())
     record(_EMBED, (grad,), (result,), {"kind": kind, "arguments": arguments})
     return result
 
@@ -498,16 +510,16 @@ def as_strided_adjoint(
     flat = tuple(d for d, (n, s) in enumerate(zip(size, stride, strict=True)) if s == 0 and n != 1)
     kept = tuple(d for d in range(len(size)) if d not in flat)
     if flat:
-        source = source.sum(flat)  # type: ignore[attr-defined]
+        source = source.sum(flat)
     # A buffer that covers everything the view reaches, with the input's first element at `lead`.
     lead = max(0, -storage_offset)
     reach = max(of.span(), storage_offset + span_of(size, stride)) + lead
-    buffer = grad.new_zeros((reach,))  # type: ignore[attr-defined]
+    buffer = grad.new_zeros((reach,))
     place = as_strided(
         buffer, [size[d] for d in kept], [stride[d] for d in kept], storage_offset + lead
     )
     accumulate_serially(place, source)
-    result = as_strided(buffer, of.shape, of.strides, lead).clone()  # type: ignore[attr-defined]
+    result = as_strided(buffer, of.shape, of.strides, lead).clone()
     if has_internal_overlap(of.shape, of.strides):
         result = result / _multiplicity(grad, of)
     record(
@@ -533,7 +545,7 @@ def _strided_again(
 
 def _multiplicity(grad: Tensor, of: Layout) -> Tensor:
     """How many elements of a tensor of layout ``of`` share each one's place, in its shape."""
-    ones = grad.new_ones(of.shape)  # type: ignore[attr-defined]
+    ones = grad.new_ones(of.shape)
     count = as_strided_adjoint(ones, dense_layout((of.span(),), of.dtype), of.shape, of.strides, 0)
     return as_strided(count, of.shape, of.strides, 0)
 
@@ -545,7 +557,7 @@ _AS_STRIDED_ADJOINT = node_class(
 
 def unfold_adjoint(grad: Tensor, of: Layout, dimension: int, size: int, step: int) -> Tensor:
     """The adjoint of ``unfold``: windows that overlap add up."""
-    result = grad.new_zeros(of.shape)  # type: ignore[attr-defined]
+    result = grad.new_zeros(of.shape)
     place = view_of(alias(result), "unfold", (dimension, size, step))
     accumulate_serially(place, grad.detach())
     record(

@@ -125,7 +125,8 @@ def _compile(
     signature = types.void(*arguments)
     if callback:
         options = dict(options, nopython=True)
-        return CFunc(function, (signature.args, types.void), {}, options)._compile_uncached()
+        compiler: Any = CFunc(function, (signature.args, types.void), {}, options)
+        return compiler._compile_uncached()
     dispatcher = numba.njit(signature, nogil=True, **options)(function)
     return dispatcher.overloads[signature.args]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..dtypes import BOOL, INTEGER, dtype
 
@@ -51,7 +51,7 @@ class _Typed(ast.NodeTransformer):
 
     def __init__(self, compute: dtype) -> None:
         self.compute = compute
-        self.constants: dict[float, str] = {}
+        self.constants: dict[Any, str] = {}
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if isinstance(node.value, bool) or self.compute.category == BOOL:
@@ -69,7 +69,10 @@ class _Typed(ast.NodeTransformer):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         # `not` yields a bool whatever it is applied to.
-        return self.generic_visit(node) if isinstance(node.op, ast.Not) else self._wrapped(node)
+        if isinstance(node.op, ast.Not):
+            self.generic_visit(node)
+            return node
+        return self._wrapped(node)
 
 
 def scalar_source(text: str, compute: dtype) -> tuple[str, str]:

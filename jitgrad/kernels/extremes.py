@@ -12,11 +12,12 @@ from numba.extending import intrinsic
 def _pick(name: str, doc: str) -> Any:
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.return_type
+        flags: tuple[str, ...] = ()
         if isinstance(kind, types.Float):
             # No flag but nsz: NaN must come through. LLVM knows it as a reduction all the same.
             full, flags = f"llvm.{name}imum", ("nsz",)
         else:
-            full, flags = f"llvm.{'s' if kind.signed else 'u'}{name}", ()
+            full = f"llvm.{'s' if kind.signed else 'u'}{name}"
         declared = builder.module.declare_intrinsic(
             full, [args[0].type], ir.FunctionType(args[0].type, [args[0].type] * 2)
         )

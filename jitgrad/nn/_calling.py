@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from ..autograd.module_hooks import BackwardHook
 from .hooks import Hooks, RemovableHandle, add_hook
 
 # Hooks of every module, run before a module's own.
@@ -21,6 +22,8 @@ class Calling:
     _forward_hooks_always_called: OrderedDict[int, bool]
     _forward_pre_hooks: Hooks
     _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+    _backward_hooks: Hooks
+    _backward_pre_hooks: Hooks
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass defines it."""
@@ -33,6 +36,8 @@ class Calling:
         if not (
             self._forward_hooks
             or self._forward_pre_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
             or _global_forward_hooks
             or _global_forward_pre_hooks
         ):
@@ -57,12 +62,19 @@ class Calling:
         called: set[int] = set()
         result = None
         try:
+            watch = None
+            if self._backward_hooks or self._backward_pre_hooks:
+                hooks, pre_hooks = self._backward_hooks.values(), self._backward_pre_hooks.values()
+                watch = BackwardHook(self, hooks, pre_hooks)
+                args = watch.setup_input_hook(args)
             result = self.forward(*args, **kwargs)
             for key, hook in [*_global_forward_hooks.items(), *self._forward_hooks.items()]:
                 called.add(key)
                 changed = self._after(key, hook, args, kwargs, result)
                 if changed is not None:
                     result = changed
+            if watch is not None:
+                result = watch.setup_output_hook(result)
         except Exception:
             for key, hook in list(self._forward_hooks.items()):
                 if key in self._forward_hooks_always_called and key not in called:
@@ -102,11 +114,21 @@ class Calling:
         marks += [self._forward_hooks_always_called] if always_call else []
         return add_hook(self._forward_hooks, hook, *marks, prepend=prepend)
 
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Any:
-        """Not implemented yet."""
-        raise NotImplementedError("full backward hooks of modules are not implemented yet")
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """``hook(module, grad_input, grad_output)`` when the gradients of a call's arguments are
+        known; tuples shaped like the positional arguments and the results, None where there is no
+        gradient. What it returns replaces ``grad_input``.
+        """
+        return add_hook(self._backward_hooks, hook, prepend=prepend)
 
-    register_full_backward_pre_hook = register_full_backward_hook
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """``hook(module, grad_output)`` before a call is differentiated; what it returns replaces
+        ``grad_output``."""
+        return add_hook(self._backward_pre_hooks, hook, prepend=prepend)
 
 
 def register_module_forward_hook(hook: Callable[..., Any]) -> RemovableHandle:

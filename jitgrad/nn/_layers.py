@@ -8,7 +8,7 @@ from ..dispatch.elementwise import functions
 from ..dispatch.matmul import addmm, matmul, mm
 from ..dispatch.record import StructuredNode, node_class, record
 from ..dispatch.reduction import norm, vector_norm
-from ..dispatch.view import reshape, t, unsqueeze
+from ..dispatch.view import reshape, t, unsqueeze, view_of
 from ..layout import dense_layout
 from ..ops.table import structured
 from ..tensor import Tensor, make
@@ -41,12 +41,15 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     Raises:
         RuntimeError: if sizes or dtypes do not fit.
     """
-    if weight.ndim != 2:
+    rank = input.layout.ndim
+    if rank == 2 and bias is not None and weight.layout.ndim == 2:
+        return addmm(bias, input, view_of(weight, "t", ()))
+    if weight.layout.ndim != 2:
         result = matmul(input, t(weight))
         return result if bias is None else result + bias
-    if bias is not None and input.ndim != 2 and not input.layout.contiguous:
+    if bias is not None and rank != 2 and not input.layout.contiguous:
         return linear(input, weight) + bias
-    flat = input if input.ndim == 2 else reshape(input, (-1, *input.shape[-1:]))
+    flat = input if rank == 2 else reshape(input, (-1, *input.shape[-1:]))
     result = mm(flat, t(weight)) if bias is None else addmm(bias, flat, t(weight))
     if flat is input:
         return result

@@ -98,12 +98,15 @@ def cross_entropy(
         IndexError: for a target that is no class.
         RuntimeError: for shapes that do not fit, or a smoothing outside [0, 1].
     """
-    reduction = reduction_of(size_average, reduce, reduction)
+    if size_average is not None or reduce is not None:
+        reduction = reduction_of(size_average, reduce, reduction)
+    check_reduction(reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    dim = 0 if input.ndim == 1 else 1
+    of, kind = input.layout, target.layout
+    dim = 0 if of.ndim == 1 else 1
     logs = reductions.log_softmax(input, dim)
-    if target.shape == input.shape and target.is_floating_point():
+    if kind.dtype.is_floating_point and kind.shape == of.shape:
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _from_probabilities(logs, target, weight, reduction, label_smoothing, dim)

@@ -76,10 +76,11 @@ op("logaddexp2", "self other",
 # Gamma functions ----------------------------------------------------------------------------------
 op("lgamma", "self", "lgamma(self)", grad={"self": "grad * digamma(self)"}, promote=_FLOAT,
    domain=(0.5, 3.0), categories=_REALS, doc="log |gamma(self)|")  # fmt: skip
-op("digamma", "self", "digamma(self)", grad={"self": "grad * polygamma_of(self, 1)"},
+op("digamma", "self", "digamma(self)", grad={"self": "grad * polygamma(self, 1)"},
    promote=_FLOAT, domain=(0.5, 3.0), categories=_REALS,
    doc="the logarithmic derivative of gamma")  # fmt: skip
-op("polygamma_of", "self n", "polygamma(self, n)", grad={"self": "grad * polygamma_of(self, n + 1)"},
+op("polygamma", "self order", "polygamma(self, order)",
+   grad={"self": "grad * polygamma(self, order + 1)"},
    promote=_FLOAT, domain=(0.5, 3.0), categories=_REALS, method=False, node="PolygammaBackward0",
    doc="the n-th derivative of digamma")  # fmt: skip
 op("zeta", "self other", "zeta(self, other)", promote=_FLOAT, domain=(1.5, 3.0), method=False,
@@ -90,7 +91,8 @@ op("zeta", "self other", "zeta(self, other)", promote=_FLOAT, domain=(1.5, 3.0),
 op("sinc", "self", "sinc(self)", promote=_FLOAT, doc="sin(pi x) / (pi x), 1 at 0",
    grad={"self": f"where(self == 0, 0, grad * ({_PI} * self * cos({_PI} * self)"
                  f" - sin({_PI} * self)) / ({_PI} * self * self))"})  # fmt: skip
-op("entr", "self", "where(self == 0, 0, -self * log(self))", promote=_FLOAT, domain=(0.5, 2.0),
+op("entr", "self",
+   "where(self < 0, log(sgn(self) + 1), where(self == 0, 0, -self * log(self)))", promote=_FLOAT, domain=(0.5, 2.0),
    grad={"self": "grad * (-log(self) - 1)"}, method=False, inplace=False, categories=_REALS,
    node="SpecialEntrBackward0", doc="-self * log(self), 0 at 0")  # fmt: skip
 op("ndtr", "self", f"0.5 * erfc(-self * {_SQRT_HALF})", promote=_FLOAT, method=False,
@@ -132,9 +134,9 @@ for _name, _doc in (
     ("laguerre_polynomial_l", "the Laguerre polynomial"),
     ("legendre_polynomial_p", "the Legendre polynomial"),
 ):
-    op(_name, "self n", f"{_name}(self, n)", promote=_FLOAT, categories=_REALS, method=False,
-       inplace=False, doc=f"{_doc} of degree n")  # fmt: skip
+    op(_name, "self degree", f"{_name}(self, degree)", promote=_FLOAT, categories=_REALS, method=False,
+       inplace=False, doc=f"{_doc} of the degree")  # fmt: skip
 for _name in "tuvw":
-    op(f"shifted_chebyshev_polynomial_{_name}", "self n",
-       f"chebyshev_polynomial_{_name}(2 * self - 1, n)", promote=_FLOAT, categories=_REALS,
+    op(f"shifted_chebyshev_polynomial_{_name}", "self degree",
+       f"chebyshev_polynomial_{_name}(2 * self - 1, degree)", promote=_FLOAT, categories=_REALS,
        method=False, inplace=False, doc=f"chebyshev_polynomial_{_name} of 2 * self - 1")  # fmt: skip

@@ -75,6 +75,9 @@ class Elementwise:
             unknown = set(parse(text).names) - known
             if unknown:
                 raise ValueError(f"{self.name}: formula {text!r} names unknown {sorted(unknown)}")
+        taken = {"n", "i", "extras", "T", "np", "kernel"} & set(self.inputs)
+        if taken:
+            raise ValueError(f"{self.name}: inputs named like parts of a kernel: {sorted(taken)}")
         unknown = set(self.grad) - set(self.inputs)
         if unknown:
             raise ValueError(f"{self.name}: gradients of unknown inputs {sorted(unknown)}")
@@ -106,7 +109,8 @@ class Structured:
             ``position`` among the inputs.
         node: the autograd node's name.
         outputs: how many results carry gradients; with several, ``grad`` arrives as a tuple.
-        fresh: whether every formula returns memory of its own (which a leaf may keep as .grad).
+        fresh: whether every formula returns memory of its own (which a leaf may keep as .grad) or
+            that of the incoming gradient.
         jvp: for inputs, a function that turns the input's ``tangent`` into its part of the
             result's, of parameters named as for ``grad``. Without it the gradient formula is
             transposed (dispatch/tangents.py), which is right for every row, and slower.

@@ -39,7 +39,7 @@ def _view(
 ) -> Callable[[Callable[..., Geometry]], Callable[..., Geometry]]:
     def add(geometry: Callable[..., Geometry]) -> Callable[..., Geometry]:
         name = named or geometry.__name__
-        row = structured(name, "self", grad={"self": grad}, node=node)
+        row = structured(name, "self", grad={"self": grad}, node=node, fresh=True)
         parameters = geometry.__code__.co_varnames[1 : geometry.__code__.co_argcount]
         VIEWS[name] = View(geometry, row, parameters)
         return geometry
@@ -47,8 +47,8 @@ def _view(
     return add
 
 
-@_view(lambda grad, layout: grad.reshape(layout.shape), named="reshape_alias")
-@_view(lambda grad, layout: grad.reshape(layout.shape))
+@_view(lambda grad, layout: grad._reshaped(layout.shape), named="reshape_alias")
+@_view(lambda grad, layout: grad._reshaped(layout.shape))
 def view(self: Layout, shape: Shape) -> Geometry:
     new = infer_shape(shape, self.numel)
     strides = view_strides(self.shape, self.strides, new)
@@ -101,7 +101,11 @@ def expand(self: Layout, shape: Shape) -> Geometry:
     return tuple(sizes), tuple(strides), 0
 
 
-@_view(lambda grad, dims: grad.permute(tuple(sorted(range(len(dims)), key=dims.__getitem__))))
+@_view(
+    lambda grad, dims: grad._seen(
+        "permute", (tuple(sorted(range(len(dims)), key=dims.__getitem__)),)
+    )
+)
 def permute(self: Layout, dims: tuple[int, ...]) -> Geometry:
     if len(dims) != self.ndim:
         raise RuntimeError(
@@ -124,19 +128,19 @@ def _swapped(self: Layout, a: int, b: int) -> Geometry:
     return tuple(shape), tuple(strides), 0
 
 
-@_view(lambda grad, dim0, dim1: grad.transpose(dim0, dim1))
+@_view(lambda grad, dim0, dim1: grad._seen("transpose", (dim0, dim1)))
 def transpose(self: Layout, dim0: int, dim1: int) -> Geometry:
     return _swapped(self, normalize_dim(dim0, self.ndim), normalize_dim(dim1, self.ndim))
 
 
-@_view(lambda grad: grad.t())
+@_view(lambda grad: grad._seen("t", ()))
 def t(self: Layout) -> Geometry:
     if self.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
     return _swapped(self, 0, self.ndim - 1)
 
 
-@_view(lambda grad, dim: grad.squeeze(dim))
+@_view(lambda grad, dim: grad._seen("squeeze_dim", (dim,)))
 def unsqueeze(self: Layout, dim: int) -> Geometry:
     dim = normalize_dim(dim, self.ndim + 1)
     stride = self.shape[dim] * self.strides[dim] if dim < self.ndim else 1
@@ -149,7 +153,7 @@ def unsqueeze(self: Layout, dim: int) -> Geometry:
 
 def _unsqueezed(grad: Any, layout: Layout) -> Any:
     """Put back the dimensions of size one that squeeze() dropped."""
-    return grad.reshape(layout.shape)
+    return grad._reshaped(layout.shape)
 
 
 def _kept(self: Layout, dropped: Callable[[int], bool]) -> Geometry:

@@ -251,3 +251,22 @@ def test_parameter_shares_memory_and_version() -> None:
     with pytest.raises(RuntimeError, match="floating point"):
         nn.Parameter(jg.zeros(2, dtype=jg.int64))
     assert nn.Parameter().shape == (0,)
+
+
+def test_full_backward_hooks_see_gradients_shaped_like_arguments_and_results() -> None:
+    layer = jg.nn.Linear(3, 2)
+    seen: list[object] = []
+    layer.register_full_backward_hook(
+        lambda module, into, out: seen.append(("hook", into[0].shape, out[0].shape))
+    )
+    handle = layer.register_full_backward_pre_hook(
+        lambda module, out: (seen.append(("pre", out[0].shape)), (out[0] * 2,))[1]
+    )
+    x = jg.ones(4, 3, requires_grad=True)
+    layer(x).sum().backward()
+    assert seen == [("pre", (4, 2)), ("hook", (4, 3), (4, 2))]
+    doubled = x.grad.clone()
+    handle.remove()
+    x.grad = None
+    layer(x).sum().backward()
+    assert jg.equal(doubled, 2 * x.grad)

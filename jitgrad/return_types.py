@@ -1,0 +1,44 @@
+"""Named results of functions that return several tensors: tuples whose items have names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _named(name: str, *fields: str) -> type:
+    """A class of tuples with the given fields."""
+
+    def show(self: Any) -> str:
+        items = ",\n".join(f"{field}={item!r}" for field, item in zip(fields, self, strict=True))
+        return f"jitgrad.return_types.{name}(\n{items})"
+
+    def item(index: int, field: str) -> property:
+        return property(lambda self: tuple.__getitem__(self, index), doc=f"The {field}.")
+
+    members: dict[str, Any] = {field: item(i, field) for i, field in enumerate(fields)}
+    return type(
+        name,
+        (tuple,),
+        {
+            "__slots__": (),
+            "__match_args__": fields,
+            "__module__": __name__,
+            "__repr__": show,
+            "__doc__": f"The results of :func:`jitgrad.{name}`: {', '.join(fields)}.",
+            **members,
+        },
+    )
+
+
+max = _named("max", "values", "indices")
+min = _named("min", "values", "indices")
+cummax = _named("cummax", "values", "indices")
+cummin = _named("cummin", "values", "indices")
+aminmax = _named("aminmax", "min", "max")
+sort = _named("sort", "values", "indices")
+topk = _named("topk", "values", "indices")
+kthvalue = _named("kthvalue", "values", "indices")
+median = _named("median", "values", "indices")
+nanmedian = _named("nanmedian", "values", "indices")
+mode = _named("mode", "values", "indices")
+frexp = _named("frexp", "mantissa", "exponent")
