@@ -26,6 +26,11 @@ def _current_graph_task_id() -> int:
     return -1 if modes.task is None else modes.task.id
 
 
+def _get_current_graph_task_keep_graph() -> bool:
+    """Whether the backward pass that is running keeps what nodes saved; True outside."""
+    return modes.task is None or modes.task.keep_graph
+
+
 def _current_autograd_node() -> Node | None:
     """The node that is running on this thread."""
     return None if modes.task is None else modes.task.node
@@ -100,7 +105,7 @@ def _saved_tensors_hooks_is_enabled() -> bool:
 
 
 def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[int]) -> None:
-    """Set how often tensors have been written, so that backward does not notice; RuntimeError < 0."""
+    """Set how often tensors were written, so that backward does not notice; RuntimeError if < 0."""
     for tensor, version in zip(tensors, versions, strict=True):
         if version < 0:
             raise RuntimeError(f"Cannot set a version_counter to a value below 0: {version}")
@@ -112,6 +117,7 @@ _functions = SimpleNamespace(
 )
 _autograd = SimpleNamespace(
     SavedTensor=SavedTensor,
+    _get_current_graph_task_keep_graph=_get_current_graph_task_keep_graph,
     _saved_tensors_hooks_is_enabled=_saved_tensors_hooks_is_enabled,
     _unsafe_set_version_counter=_unsafe_set_version_counter,
 )

@@ -22,7 +22,9 @@ from .autograd.grad_mode import (
     set_grad_enabled,
 )
 from .dispatch import diagonals as _diagonals
+from .dispatch import factorize as _factorize
 from .dispatch import index as _index
+from .dispatch import linalg as _linalg
 from .dispatch import methods as _methods  # noqa: F401  (gives Tensor its methods)
 from .dispatch import positions as _positions
 from .dispatch import rearrange as _rearrange
@@ -70,7 +72,7 @@ from .dispatch.creation import (
     zeros_like,
 )
 from .dispatch.elementwise import functions as _functions
-from .dispatch.matmul import addmm, baddbmm, bmm, dot, matmul, mm, mv, outer
+from .dispatch.matmul import addmm, addmv, baddbmm, bmm, dot, matmul, mm, mv, outer
 from .dispatch.random import (
     Generator,
     bernoulli,
@@ -111,7 +113,15 @@ from .dispatch.reduction import (
     var,
 )
 from .dispatch.reduction import any_ as any
-from .dispatch.shape import broadcast_tensors, cat, stack
+from .dispatch.shape import (
+    broadcast_tensors,
+    cat,
+    column_stack,
+    dstack,
+    hstack,
+    stack,
+    vstack,
+)
 from .dispatch.view import (
     adjoint,
     as_strided,
@@ -171,6 +181,7 @@ from .typeinfo import (
 from . import _C as _C  # isort: skip
 from . import linalg as linalg, nn as nn, optim as optim  # isort: skip
 from . import special as special, utils as utils  # isort: skip
+from . import masked as masked, signal as signal  # isort: skip
 # (packages of operators, which come first)
 
 float = float32
@@ -180,6 +191,7 @@ int = int32
 short = int16
 
 concat = concatenate = cat
+row_stack = vstack
 subtract = sub
 divide = true_divide = div
 clip = clamp
@@ -196,7 +208,7 @@ globals().update(_legacy.TYPES)
 
 for _module in (
     _index, _positions, _rearrange, _rows, _scatter, _special, _split, _statistics,
-    _diagonals, _running, _sorting,
+    _diagonals, _running, _sorting, _linalg, _factorize,
 ):  # fmt: skip
     for _public in _module.FUNCTIONS.split():
         globals()[_public] = getattr(_module, _public)

@@ -6,6 +6,7 @@ compute with it, and which category (bool < integer < floating < complex) it has
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ class dtype:
         "name",
         "np",
         "tensor_type",
+        "unpack",
     )
 
     def __init__(self, name: str, tensor_type: str, category: int) -> None:
@@ -44,6 +46,8 @@ class dtype:
         self.is_signed = category >= FLOATING or self.np.kind == "i"
         # PyTorch's legacy name of a tensor of this dtype; its error messages still use it.
         self.tensor_type = tensor_type
+        # ``unpack(buffer, offset)``: the element there as a Python number, in a tuple of its own.
+        self.unpack = struct.Struct(self.np.char).unpack_from
 
     def __repr__(self) -> str:
         return f"jitgrad.{self.name}"

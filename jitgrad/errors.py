@@ -83,7 +83,8 @@ def modified_inplace(
 
 def detached_inplace(tensor: Any, node: Any) -> RuntimeError:
     return RuntimeError(
-        f"a [jitgrad.{tensor.dtype.tensor_type} {list(tensor.shape)}] that {node.name()} saved at "
+        "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(): a "
+        f"[jitgrad.{tensor.dtype.tensor_type} {list(tensor.shape)}] that {node.name()} saved at "
         f"{line_of(node._where)} has been detached in-place; clone it before detach_(), or use "
         "detach()"
     )

@@ -17,8 +17,10 @@ for _name in _ROWS.split():
     _public, _, _row = _name.partition("=")
     globals()[_public] = _functions[_row or _public]
 globals().update(_special.polynomials)
+modified_bessel_i0, modified_bessel_i1 = (_special.without_gradient(n) for n in ("i0", "i1"))
 
 __all__ = [
     "log_softmax", "logsumexp", "softmax", "logit", "polygamma", "xlog1py", "xlogy", "zeta",
     "multigammaln", *(name.partition("=")[0] for name in _ROWS.split()), *_special.polynomials,
+    "modified_bessel_i0", "modified_bessel_i1",
 ]  # fmt: skip

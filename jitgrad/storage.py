@@ -147,6 +147,10 @@ class Storage(VersionCounter):
     def __len__(self) -> int:
         return self.buffer.size
 
+    def __call__(self) -> Storage:
+        """``tensor.storage()``, as it is written in PyTorch; here the storage is an attribute."""
+        return self
+
     def resize_(self, nbytes: int) -> Storage:
         """Change the size in place, keeping the common prefix; every alias sees it."""
         if self.owner is not None:

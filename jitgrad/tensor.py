@@ -326,8 +326,7 @@ class Tensor:
             raise RuntimeError(
                 f"a Tensor with {layout.numel} elements cannot be converted to Scalar"
             )
-        size = layout.dtype.itemsize
-        return self.storage.buffer[self.offset : self.offset + size].view(layout.dtype.np)[0].item()
+        return layout.dtype.unpack(self.storage.buffer, self.offset)[0]
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers (a number for a 0-d tensor)."""
@@ -454,10 +453,12 @@ class Tensor:
     @property
     def output_nr(self) -> int:
         """Which of its node's results this tensor is."""
-        if self.edge is not None:
-            return self.edge[1]
-        edge = views.view_edge(self, self.view_meta) if self.view_meta is not None else None
+        edge = self._last_edge()
         return edge[1] if edge else 0
+
+    def _last_edge(self) -> Edge | None:
+        """The edge as it was when last asked for; never raises, but a view's may be stale."""
+        return self.edge if self.view_meta is None else self.view_meta.edge
 
     @property
     def is_leaf(self) -> bool:
@@ -469,7 +470,8 @@ class Tensor:
         """The gradient accumulated so far; None before the first backward."""
         meta = self.meta
         if meta is None or meta.grad is None:
-            if (meta is None or not meta.retains_grad) and self.requires_grad and not self.is_leaf:
+            retained = meta is not None and meta.retains_grad
+            if not retained and self._last_edge() is not None:
                 warnings.warn(
                     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. "
                     "Its .grad attribute won't be populated during autograd.backward(). If you "
@@ -584,11 +586,6 @@ class Tensor:
         return result
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise RuntimeError(
-                "only leaf tensors can be pickled: detach() this one first, since its history "
-                "cannot be"
-            )
         layout = self.layout
         return rebuild, (
             type(self),
@@ -632,6 +629,11 @@ def shape_argument(name: str, sizes: tuple[Any, ...]) -> Shape:
     """Sizes given as ``f(2, 3)`` or ``f((2, 3))``; TypeError for anything but integers."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = tuple(sizes[0])
+    for n in sizes:
+        if n.__class__ is not int:
+            break
+    else:
+        return sizes
     result = []
     for i, n in enumerate(sizes):
         if isinstance(n, bool) or not hasattr(n, "__index__"):

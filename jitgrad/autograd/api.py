@@ -40,7 +40,7 @@ def _roots(outputs: Sequence[Any], grads: Any, name: str) -> list[tuple[Edge, Te
     roots = []
     for index, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
         edge = _edge(output)
-        if edge is None and not output.requires_grad:
+        if edge is None:
             raise errors.no_grad_root(index, cut.explain(output))
         of = _layout(output)
         if grad is None:
@@ -59,8 +59,7 @@ def _roots(outputs: Sequence[Any], grads: Any, name: str) -> list[tuple[Edge, Te
                     f"{grad.dtype} and output[{index}] has a dtype of {of.dtype}."
                 )
             grad = grad.to(of.dtype)
-        if edge is not None:
-            roots.append((edge, grad))
+        roots.append((edge, grad))
     return roots
 
 

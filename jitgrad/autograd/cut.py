@@ -35,12 +35,12 @@ class Cut(float):
     where: errors.Where | None
 
 
-def cut(result: Tensor, why: str) -> None:
-    """Mark a tensor as the first without history."""
+def cut(result: Tensor, why: str, skip: int = 1) -> None:
+    """Mark a tensor as the first without history; ``skip`` frames above are known to be ours."""
     mark = Cut(0.0)
     mark.why = why
     mark.layout = result.layout
-    mark.where = errors.caller()
+    mark.where = errors.caller(skip + 1)
     result.tracked = mark
 
 

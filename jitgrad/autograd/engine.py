@@ -359,7 +359,7 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
             continue
         if not ready:
             return
-        node = heappop(ready)[1]
+        node = task.node = heappop(ready)[1]
         grad = buffers.pop(node, None)
         if watched or node._hooks is not None:
             outs = task.evaluate(node, grad)

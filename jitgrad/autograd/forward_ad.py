@@ -190,11 +190,26 @@ def function_jvp(ctx: Any, jvp: Any, inputs: Sequence[Any], outputs: Sequence[An
                 _zero_like(x) if t is None and _differentiable(x) else t
                 for x, t in zip(inputs, tangents, strict=True)
             ]
+            versions = [None if t is None else t.counter.version for t in given]
             found = jvp(ctx, *given)
             found = found if isinstance(found, tuple) else (found,)
             _check_count(found, outputs)
             for index, (output, tangent) in enumerate(zip(outputs, found, strict=True)):
-                _hand_out(index, output, tangent, inputs, given, at)
+                if tangent is None or not isinstance(output, Tensor):
+                    continue
+                if any(output is x for x in ctx.non_differentiable):
+                    raise RuntimeError(
+                        f"jvp returned a tangent for output {index}, which forward marked as "
+                        "non-differentiable. You should return None at that position instead."
+                    )
+                if not isinstance(tangent, Tensor):
+                    raise RuntimeError(
+                        f"expected Variable or None (got {type(tangent).__name__}) for grad output "
+                        f"{index}."
+                    )
+                _check_size(tangent, output)
+                _check_alias(output, tangent, inputs, given, versions)
+                hold(output, at, fitted(tangent, output))
 
 
 def _differentiable(x: Any) -> bool:
@@ -213,33 +228,35 @@ def _check_count(found: Sequence[Any], outputs: Sequence[Any]) -> None:
         )
 
 
-def _hand_out(
-    index: int, output: Any, tangent: Any, inputs: Sequence[Any], given: Sequence[Any], at: Level
+def _check_alias(
+    output: Tensor,
+    tangent: Tensor,
+    inputs: Sequence[Any],
+    given: Sequence[Any],
+    versions: Sequence[Any],
 ) -> None:
-    if tangent is None or not isinstance(output, Tensor):
-        return
-    if not isinstance(tangent, Tensor):
-        raise RuntimeError(
-            f"expected Variable or None (got {type(tangent).__name__}) for grad output {index}."
-        )
-    _check_size(tangent, output)
-    for x, t in zip(inputs, given, strict=True):
+    """What forward did to an input (write it, look at it), jvp must do to the input's tangent."""
+    for x, t, version in zip(inputs, given, versions, strict=True):
+        if not isinstance(x, Tensor) or t is None:
+            continue
         if x is output:
-            if tangent is not t:
+            if tangent is not t or t.counter.version == version:
                 raise RuntimeError(
                     "An inplace custom Function is not modifying the forward mode gradients "
                     "inplace. If the forward is modifying an input inplace, then the jvp function "
                     "must modify the corresponding gradient inplace."
                 )
-            break
-        if (
-            isinstance(x, Tensor)
-            and x.storage is output.storage
-            and t is not None
-            and t.storage is not tangent.storage
-        ):
-            raise RuntimeError(
-                "A custom Function's forward is returning a view (or an input as-is) but the jvp "
-                "is not returning a view."
-            )
-    hold(output, at, fitted(tangent, output))
+            return
+        if x.storage is output.storage:
+            if not tangent._is_view():
+                wrong = "view"
+            elif t._base is None:
+                wrong = "view of the given gradient" if tangent._base is not t else None
+            else:
+                wrong = "view of the same base" if tangent._base is not t._base else None
+            if wrong is not None:
+                raise RuntimeError(
+                    "A custom Function's forward is returning a view (or an input as-is) but the "
+                    f"jvp is not returning a {wrong}."
+                )
+            return

@@ -73,6 +73,7 @@ class BackwardCFunction(OperationNode, FunctionCtx):
 
     _forward_cls: ClassVar[type[Function]]
     _trusted = False
+    _accessed = False  # what was saved was handed out, for good
     _saved: tuple[Any, ...] | None
 
     def __init__(self, args: Sequence[Any]) -> None:
@@ -103,10 +104,18 @@ class BackwardCFunction(OperationNode, FunctionCtx):
             return self.saved_for_forward
         if self._saved is None:
             raise errors.backward_twice(self)
-        return tuple(
+        if self._accessed:
+            raise RuntimeError(
+                f"saved_tensors of {self.name()} can only be accessed once: its Function set "
+                "clear_saved_tensors_on_access."
+            )
+        tensors = tuple(
             None if self._saved[2 * i] is None else unpack(self, i)
             for i in range(len(self._saved) // 2)
         )
+        if self._forward_cls.clear_saved_tensors_on_access and modes.task is not None:
+            self._saved, self._accessed = (), True
+        return tensors
 
     @property
     def saved_variables(self) -> tuple[Tensor | None, ...]:
@@ -210,6 +219,8 @@ class Function(metaclass=FunctionMeta):
     """
 
     generate_vmap_rule = False
+    # Whether backward may read ``saved_tensors`` only once, and then holds the only references.
+    clear_saved_tensors_on_access = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -294,13 +305,14 @@ class Function(metaclass=FunctionMeta):
             outs = wrap(ctx, args, outs, executable, split)
         if levels:
             function_jvp(ctx, None if cls.jvp is Function.jvp else cls.jvp, args, outs)
-        saved = saved_values(ctx)
+        saved = saved_values(ctx, outs)
+        # Before the hooks that pack: if one raises, ctx and results must not hold each other.
+        for name in _FORGOTTEN & ctx.__dict__.keys():
+            del ctx.__dict__[name]
         if executable:
             ctx._saved = saved
             if mode != GRAD:
                 recorded(ctx)
-        for name in _FORGOTTEN & ctx.__dict__.keys():
-            del ctx.__dict__[name]
         return outs[0] if single else outs
 
 

@@ -14,7 +14,7 @@ from ..storage import Storage
 from ..tensor import Tensor, make
 from .node import Edge
 from .saved import save_result
-from .views import Creation, rebase_history
+from .views import Creation, check_inplace, rebase_history
 
 if TYPE_CHECKING:
     from .function import BackwardCFunction
@@ -145,12 +145,13 @@ def _written(out: Tensor, is_input: bool, edge: Edge | None, count: int) -> None
         )
     out.counter.version += 1
     if not is_input:
-        warnings.warn(
+        message = (
             "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that "
-            "have been mutated should be passed to ctx.mark_dirty().",
-            UserWarning,
-            stacklevel=4,
+            "have been mutated should be passed to ctx.mark_dirty()."
         )
+        if out.view_meta is not None:
+            raise RuntimeError(message)
+        warnings.warn(message, UserWarning, stacklevel=4)
     if out.view_meta is not None and count > 1:
         raise RuntimeError(
             "If your Function modifies inplace an input that is a view of another Tensor, your "
@@ -158,6 +159,8 @@ def _written(out: Tensor, is_input: bool, edge: Edge | None, count: int) -> None
             "written one alone."
         )
     if edge is not None:
+        if out.view_meta is not None:
+            check_inplace(out, recorded=True)
         rebase_history(out, *edge)
 
 
@@ -188,9 +191,12 @@ def _set_edge(out: Tensor, edge: Edge) -> None:
         out.view_meta.version = out.counter.version
 
 
-def saved_values(ctx: BackwardCFunction) -> tuple[Any, ...]:
+def saved_values(ctx: BackwardCFunction, outs: Sequence[Any]) -> tuple[Any, ...]:
     """What the node keeps of the tensors given to ``save_for_backward``; TypeError for others."""
     saved: list[Any] = []
+    # A view that forward wrote has a history of its own, which leads here all the same.
+    written = {id(x) for x in ctx.dirty_tensors}
+    written = {id(x): nr for nr, x in enumerate(outs) if id(x) in written}
     for index, tensor in enumerate(ctx.to_save):
         if tensor is None:
             saved += (None, 0)
@@ -201,6 +207,8 @@ def saved_values(ctx: BackwardCFunction) -> tuple[Any, ...]:
                 f"{type(tensor).__name__}"
             )
         edge = tensor.edge or (tensor.view_meta and tensor.view_meta.edge)
+        if id(tensor) in written:
+            edge = (ctx, written[id(tensor)])
         kept = save_result(tensor, edge[1]) if edge and edge[0] is ctx else tensor
         saved += (kept, tensor.counter.version)
     return tuple(saved)

@@ -7,7 +7,7 @@ import inspect
 import types
 import warnings
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..state import GRAD, INFERENCE, modes, set_grad_mode, set_special
 
@@ -198,16 +198,20 @@ def is_inference_mode_enabled() -> bool:
 
 
 class _Accepted(_Mode):
-    """A switch that changes nothing here."""
+    """A switch that changes nothing here, but can be asked how it stands."""
+
+    enabled: ClassVar[bool]
 
     def __init__(self, mode: bool) -> None:
         self.mode = mode
+        self._before = type(self).enabled
+        type(self).enabled = mode
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exc: object) -> None:
-        pass
+        type(self).enabled = self._before
 
     def clone(self) -> _Accepted:
         return type(self)(self.mode)
@@ -216,9 +220,23 @@ class _Accepted(_Mode):
 class set_multithreading_enabled(_Accepted):
     """A backward pass always runs on the thread that calls it."""
 
+    enabled = True
+
+
+def is_multithreading_enabled() -> bool:
+    """What :class:`set_multithreading_enabled` was last told."""
+    return set_multithreading_enabled.enabled
+
 
 class _force_original_view_tracking(_Accepted):
     """Views are never replayed: after a write through one its history is AsStridedBackward0."""
+
+    enabled = False
+
+
+def is_view_replay_enabled() -> bool:
+    """What :class:`_force_original_view_tracking` was last told."""
+    return _force_original_view_tracking.enabled
 
 
 class _unsafe_preserve_version_counter(_Mode):

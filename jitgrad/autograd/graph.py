@@ -230,7 +230,12 @@ class _MutationContext:
     def __init__(self) -> None:
         self.open = True
         self.families: defaultdict[int, weakref.WeakSet[_Kept]] = defaultdict(weakref.WeakSet)
-        self.cloned: weakref.WeakSet[_Kept] = weakref.WeakSet()
+        self.cloned: weakref.WeakKeyDictionary[_Kept, Tensor] = weakref.WeakKeyDictionary()
+
+    @property
+    def tid_to_weakhandle(self) -> dict[int, _Kept]:
+        """What is saved and has not been written since."""
+        return {id(kept): kept for family in self.families.values() for kept in family}
 
     def clear(self) -> None:
         """Forget everything."""
@@ -266,7 +271,7 @@ class _MutationContext:
         for kept in list(family):
             if kept.tensor.counter is target.counter:
                 kept.tensor = kept.tensor.detach().clone()
-                self.cloned.add(kept)
+                self.cloned[kept] = kept.tensor
 
 
 @contextmanager

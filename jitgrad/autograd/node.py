@@ -100,6 +100,10 @@ class Node:
         """Later operations have larger numbers."""
         return self._seq
 
+    def _set_sequence_nr(self, number: int) -> None:
+        """Change when the node runs among those that are ready: larger numbers run first."""
+        self._seq = number
+
     @property
     def _input_metadata(self) -> tuple[Any, ...]:
         """What the gradients that enter must look like: objects with ``shape`` and ``dtype``."""
@@ -171,6 +175,13 @@ class AccumulateGrad(Node):
     def __init__(self, variable: Tensor) -> None:
         self._hooks = None
         self.variable = variable
+
+    def name(self) -> str:
+        """PyTorch's name of the node."""
+        return "torch::autograd::AccumulateGrad"
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad object at {id(self):#x}>"
 
     def shape_of(self, nr: int) -> Any:
         return self.variable.layout

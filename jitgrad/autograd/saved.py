@@ -212,11 +212,33 @@ class SavedTensor:
 
     __slots__ = ("_index", "_node")
 
-    def __init__(self, node: Node, index: int | None) -> None:
+    def __init__(self, node: Node | None = None, index: int | None = None) -> None:
+        if node is None:
+            raise RuntimeError(
+                "Trying to create a SavedTensor object from Python is forbidden. Nodes have them."
+            )
         self._node = node
         self._index = index
 
-    def register_hooks(self, pack_hook: Pack, unpack_hook: Unpack) -> None:
+    def _held(self) -> Any:
+        saved = self._node._saved
+        if saved is None:
+            raise errors.backward_twice(self._node)
+        return None if self._index is None else saved[2 * self._index]
+
+    @property
+    def data(self) -> Any:
+        """What is kept: the tensor, an alias of it if it is a result, or what a hook packed."""
+        held = self._held()
+        return held.value if held.__class__ is Packed else held
+
+    @property
+    def unpack_hook(self) -> Unpack | None:
+        """The hook that will unpack it."""
+        held = self._held()
+        return held.hook if held.__class__ is Packed else None
+
+    def register_hooks(self, pack_hook: Pack, unpack_hook: Unpack | None = None) -> None:
         """Pack the saved tensor now, and unpack it whenever it is needed.
 
         Raises:

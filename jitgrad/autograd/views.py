@@ -58,7 +58,7 @@ def gradient_edge(tensor: Tensor) -> Edge | None:
     view = tensor.view_meta
     if view is None:
         return accumulator_edge(tensor) if tensor.tracked else None
-    edge = view_edge(tensor, view)
+    edge = view.edge if view.version == tensor.counter.version else view_edge(tensor, view)
     if edge is None and view.requires_grad:
         return accumulator_edge(tensor)
     return edge
@@ -85,30 +85,40 @@ def creation_now() -> Creation:
 
 
 def inplace_view_error(tensor: Tensor, view: ViewMeta, itself: bool) -> RuntimeError:
-    producer = "an operation without grad" if view.edge is None else view.edge[0].name()
-    subject = (
-        f"Output 0 of {producer} is a view and is being modified inplace."
+    written = (
+        "is being modified inplace"
         if itself
-        else f"Output 0 of {producer} is a view and its base or another view of its base has been "
-        "modified inplace."
+        else "its base or another view of its base has been modified inplace"
     )
-    creation = view.creation
-    if view.edge is None and creation is not Creation.INFERENCE:
-        creation = Creation.NO_GRAD
+    creation, edge = view.creation, view.edge
+    if creation in (Creation.NO_GRAD, Creation.INFERENCE):
+        quiet = "no_grad" if creation is Creation.NO_GRAD else "inference_mode"
+        mode = quiet.replace("_mode", "") + " mode"
+        subject = (
+            "A view"
+            if edge is None
+            else f"Output {edge[1]} of {edge[0].name()} is a view of a view that"
+        )
+        return RuntimeError(
+            f"{subject} was created in {mode} and {written} in normal mode with grad mode enabled. "
+            f"Either create it and write to it inside the {quiet} block, or both outside, or use a "
+            "clone() of it."
+        )
     reasons = {
         Creation.MULTI_OUTPUT: "This view is the output of a function that returns multiple views."
         " Such functions do not allow the output views to be modified inplace. You should replace "
         "the inplace operation by an out-of-place one.",
-        Creation.NO_GRAD: "A view was created in no_grad mode and is being modified inplace with "
-        "grad mode enabled. Create it under grad mode, or clone it, or write under no_grad.",
-        Creation.INFERENCE: "A view was created in inference mode and is being modified inplace in "
-        "normal mode. Use a clone() of it.",
         Creation.CUSTOM_FUNCTION: "This view was created inside a custom Function (or because an "
         "input was returned as-is) and the autograd logic to handle view+inplace would override "
         "the custom backward associated with the custom Function. You can fix this by cloning the "
         "output of the custom Function.",
     }
-    return RuntimeError(f"{subject} {reasons[creation]}")
+    subject = (
+        "A view was created in no_grad mode and"
+        if edge is None
+        else f"Output {edge[1]} of {edge[0].name()} is a view and"
+    )
+    return RuntimeError(f"{subject} {written}. {reasons[creation]}")
 
 
 def check_inplace(tensor: Tensor, recorded: bool) -> None:

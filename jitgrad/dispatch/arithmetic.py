@@ -180,8 +180,15 @@ def isclose(
         raise errors.argument("isclose", "other", "Tensor", other)
     if self.layout.dtype is not other.layout.dtype:
         raise RuntimeError(f"{self.dtype} did not match {other.dtype} in isclose()")
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance < 0:
+            raise RuntimeError(
+                f"{name} must be greater than or equal to zero, but got {tolerance}"
+            )
     f = functions
     close = f["eq"](self, other)
+    if self.layout.dtype.category == BOOL:
+        return close
     if equal_nan and self.layout.dtype.is_floating_point:
         close = f["logical_or"](close, f["logical_and"](f["isnan"](self), f["isnan"](other)))
     if rtol == 0 and atol == 0:

@@ -7,18 +7,18 @@ from typing import Any
 
 from .. import dtypes, errors
 from ..autograd.cut import unrecorded
-from ..autograd.views import check_inplace, rebase_history
+from ..autograd.views import check_inplace, rebase_history, requires_grad
 from ..kernels import elementwise
 from ..layout import Layout, broadcast_shapes, contiguous_strides, dense_layout, layout
 from ..ops.table import structured
-from ..state import modes
-from ..storage import Storage
+from ..state import GRAD, modes
+from ..storage import INFERENCE_COUNTER, ReadOnly, Storage
 from ..tensor import CPU, Tensor, device, make
 from . import tangents
 from .elementwise import check_memory, functions
 from .make import NUMBERS, constant, fresh, like_layout, python_number
 from .plans import PlanCache
-from .record import StructuredNode, node_class, record, record_history, wants_grad
+from .record import Outcome, StructuredNode, node_class, record, record_history, wants_grad
 
 _copies = PlanCache()
 
@@ -125,13 +125,30 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     row_major = str(memory_format).endswith("contiguous")
     if d is old.dtype and not copy and (old.contiguous or not row_major):
         return self
-    of = dense_layout(old.shape, d) if row_major else like_layout(old, d)
-    result = copied(self, of)
-    if d.category >= dtypes.FLOATING:
-        record(_TO, (self,), (result,), {})
-    else:
-        unrecorded((self,), result, f"it was converted to {d.name}")
+    return _cast(self, d, row_major)
+
+
+def _cast(self: Tensor, d: dtypes.dtype, row_major: bool = False) -> Tensor:
+    """A copy in dtype ``d``, recorded if that is a float."""
+    key = (self.layout, d, row_major)
+    plan = _casts.get(key)
+    if plan is None:
+        old = self.layout
+        of = dense_layout(old.shape, d) if row_major else like_layout(old, d)
+        plan = _casts.add(key, (of, *copy_plan(old, of), Outcome((old,), (of,))))
+    of, run, spec, outcome = plan
+    result = fresh(of)
+    run(spec, self.storage.buffer, self.offset, result.storage.buffer, 0)
+    if self.tracked is not False or modes.levels:
+        if d.category >= dtypes.FLOATING:
+            _TO.record(self, result, _NO_ATTRIBUTES, outcome)
+        else:
+            unrecorded((self,), result, f"it was converted to {d.name}")
     return result
+
+
+_casts = PlanCache()
+_NO_ATTRIBUTES: dict[str, Any] = {}
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
@@ -143,9 +160,9 @@ def cast_method(d: dtypes.dtype, name: str) -> Any:
     """``Tensor.float()`` and its kin."""
 
     def cast(self: Tensor, memory_format: Any = None) -> Tensor:
-        if d is self.layout.dtype and memory_format is None:
-            return self
-        return to(self, d, memory_format=memory_format)
+        if memory_format is not None:
+            return to(self, d, memory_format=memory_format)
+        return self if d is self.layout.dtype else _cast(self, d)
 
     cast.__name__ = name
     cast.__doc__ = f"In dtype {d.name}; the tensor itself if it is already."
@@ -188,6 +205,33 @@ _FILL_NUMBER = node_class(
 )
 
 
+_unchecked = PlanCache()  # of writes whose layouts need no further checks
+
+
+def _overwritten(self: Tensor, source: Tensor) -> bool:
+    """The short way to replace every element, where there is nothing to check or to record."""
+    mode = modes.mode
+    if mode > GRAD or (
+        mode
+        and ((self.tracked and requires_grad(self)) or (source.tracked and requires_grad(source)))
+    ):
+        return False
+    plan = _unchecked.get((source.layout, self.layout))
+    storage, counter = self.storage, self.counter
+    if (
+        plan is None
+        or source.storage is storage
+        or counter is INFERENCE_COUNTER
+        or storage.owner.__class__ is ReadOnly
+    ):
+        return False
+    run, spec = plan
+    run(spec, source.storage.buffer, source.offset, storage.buffer, self.offset)
+    counter.version += 1
+    counter.writer = errors.caller(3)
+    return True
+
+
 def _overwrite(self: Tensor, source: Tensor, cls: type[StructuredNode], inputs: Any) -> Tensor:
     """Replace every element by the broadcast ``source``, and record it."""
     recorded = self.layout.dtype.category >= dtypes.FLOATING and wants_grad(inputs)
@@ -200,13 +244,15 @@ def _overwrite(self: Tensor, source: Tensor, cls: type[StructuredNode], inputs: 
         record_history(cls, inputs, (stand_in,), {})
         history = stand_in.edge
     copy_elements(source, self)
+    if self.layout.dense:
+        _unchecked.add((source.layout, self.layout), copy_plan(source.layout, self.layout))
     self.counter.version += 1
     self.counter.writer = errors.caller()
     if history is not None:
         rebase_history(self, history[0])
     if modes.levels and self.layout.dtype.category >= dtypes.FLOATING:
         # Nothing of what was there is left: only the source's tangent counts.
-        tangents.written(self, inputs[1:], lambda given: given)
+        tangents.written(self, inputs[1:], lambda given: [clone(given[0])])
     return self
 
 
@@ -219,6 +265,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         if python_number(src) is None:
             raise errors.argument("copy_", "other", "Tensor", src)
         src = number_tensor(src, "copy_", "other")
+    if _overwritten(self, src):
+        return self
     shape = self.layout.shape
     if src.layout.shape != shape and broadcast_shapes(src.layout.shape, shape) != shape:
         check_inplace(self, wants_grad((self, src)))
@@ -238,8 +286,9 @@ def fill_(self: Tensor, value: Any) -> Tensor:
                 "fill_ only supports 0-dimension value tensor but got tensor with "
                 f"{value.layout.ndim} dimensions."
             )
-        return _overwrite(self, value, _FILL, (self, value))
-    return _overwrite(self, number_tensor(value, "fill_", "value"), _FILL_NUMBER, (self,))
+        return self if _overwritten(self, value) else _overwrite(self, value, _FILL, (self, value))
+    number = number_tensor(value, "fill_", "value")
+    return self if _overwritten(self, number) else _overwrite(self, number, _FILL_NUMBER, (self,))
 
 
 def number_tensor(value: Any, name: str, argument: str) -> Tensor:
@@ -252,7 +301,10 @@ def number_tensor(value: Any, name: str, argument: str) -> Tensor:
 
 def zero_(self: Tensor) -> Tensor:
     """Set every element to zero; the gradient of what was there is zero."""
-    return _overwrite(self, constant(0), _ZERO, (self,))
+    return self if _overwritten(self, _NOTHING) else _overwrite(self, _NOTHING, _ZERO, (self,))
+
+
+_NOTHING = constant(0)
 
 
 # Geometry in place --------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from array import array as packed
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +12,13 @@ import numpy as np
 
 from .. import dtypes, errors, state
 from ..dtypes import dtype, dtype_argument
-from ..layout import layout, span
+from ..layout import Layout, dense_layout, layout, span
 from ..storage import ReadOnly, Storage
 from ..tensor import Tensor, device, make, shape_argument
 from . import convert
 from .elementwise import resize_out
 from .make import constant, dense, fresh, like_layout, python_number, strided
+from .plans import PlanCache
 
 
 def _finish(
@@ -130,6 +132,9 @@ def tensor(
     if isinstance(data, np.ndarray):
         source = _borrowed(data)
         return _finish(convert.copied(source, like_layout(source.layout, d)), requires_grad, device)
+    quick = _numbers(data, d) if data.__class__ in _SEQUENCES and data else None
+    if quick is not None:
+        return _finish(quick, requires_grad, device) if requires_grad or device else quick
     _check_rectangular(data)
     plain = _plain(data)
     try:
@@ -143,6 +148,28 @@ def tensor(
     with np.errstate(invalid="ignore", over="ignore"):
         result._array()[...] = values.astype(d.np, copy=False)
     return _finish(result, requires_grad, device)
+
+
+_SEQUENCES = (list, tuple)
+
+
+def _numbers(data: Sequence[Any], d: dtype | None) -> Tensor | None:
+    """A vector of Python numbers of one kind, at once; None for anything else."""
+    kinds = set(map(type, data))
+    kind = kinds.pop()
+    natural = dtypes.PYTHON_TYPES.get(kind)
+    if kinds or natural is None:
+        return None
+    if natural.is_floating_point:
+        natural = d if d is not None and d.is_floating_point else state.get_default_dtype()
+    if d is not None and d is not natural:
+        return None
+    try:
+        values = packed("B" if natural is dtypes.bool_ else natural.np.char, data)
+    except OverflowError:
+        return None
+    of = layout((len(data),), (1,), natural)
+    return make(Storage(np.frombuffer(values, np.uint8)), 0, of)
 
 
 def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Tensor:
@@ -232,6 +259,20 @@ def _borrowed(array: np.ndarray) -> Tensor:
 
 # From a shape -------------------------------------------------------------------------------------
 def _factory(name: str, doc: str, value: float | None) -> Any:
+    plans = PlanCache()
+    filler = constant(0 if value is None else value)
+
+    def plan(shape: Any, dtype: dtype | None) -> Any:
+        """The layout of a result, and how it is filled."""
+        if any(n < 0 for n in shape):
+            raise RuntimeError(
+                f"{name}: Dimension size must be non-negative, but got negative dimension "
+                f"{min(shape)} in {list(shape)}"
+            )
+        of = dense_layout(shape, dtype_argument(name, dtype) or state.get_default_dtype())
+        fill = (None, None) if value is None else convert.copy_plan(filler.layout, of)
+        return plans.add((shape, dtype), (of, *fill))
+
     def create(
         *size: Any,
         out: Tensor | None = None,
@@ -245,18 +286,19 @@ def _factory(name: str, doc: str, value: float | None) -> Any:
         elif not size:
             raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
         shape = shape_argument(name, size)
-        if any(n < 0 for n in shape):
-            raise RuntimeError(
-                f"{name}: Dimension size must be non-negative, but got negative dimension "
-                f"{min(shape)} in {list(shape)}"
-            )
+        try:
+            of, run, spec = plans[shape, dtype]
+        except KeyError:
+            of, run, spec = plan(shape, dtype)
+        result = fresh(of) if out is None else out.resize_(shape)
         if out is not None:
-            result = out.resize_(shape)
-        else:
-            result = dense(shape, dtype_argument(name, dtype) or state.get_default_dtype())
-        if value is not None:
-            convert.copy_elements(constant(value), result)
-        return _finish(result, requires_grad, device, ignored)
+            if value is not None:
+                convert.copy_elements(filler, result)
+        elif run is not None:
+            run(spec, filler.storage.buffer, 0, result.storage.buffer, 0)
+        if requires_grad or device is not None or ignored:
+            _finish(result, requires_grad, device, ignored)
+        return result
 
     create.__name__ = create.__qualname__ = name
     create.__doc__ = doc
@@ -264,6 +306,14 @@ def _factory(name: str, doc: str, value: float | None) -> Any:
 
 
 def _like_factory(name: str, doc: str, value: float | None) -> Any:
+    plans = PlanCache()
+    filler = constant(0 if value is None else value)
+
+    def plan(like: Layout, dtype: dtype | None) -> Any:
+        of = like_layout(like, dtype_argument(name, dtype))
+        fill = (None, None) if value is None else convert.copy_plan(filler.layout, of)
+        return plans.add((like, dtype), (of, *fill))
+
     def create(
         input: Tensor,
         *,
@@ -272,10 +322,13 @@ def _like_factory(name: str, doc: str, value: float | None) -> Any:
         requires_grad: bool = False,
         **ignored: Any,
     ) -> Tensor:
-        result = fresh(like_layout(input.layout, dtype_argument(name, dtype)))
-        if value is not None:
-            convert.copy_elements(constant(value), result)
-        return _finish(result, requires_grad, device, ignored)
+        of, run, spec = plans.get((input.layout, dtype)) or plan(input.layout, dtype)
+        result = fresh(of)
+        if run is not None:
+            run(spec, filler.storage.buffer, 0, result.storage.buffer, 0)
+        if requires_grad or device is not None or ignored:
+            _finish(result, requires_grad, device, ignored)
+        return result
 
     create.__name__ = create.__qualname__ = name
     create.__doc__ = doc

@@ -19,7 +19,7 @@ from .record import node_class, record
 from .shape import cat, stack
 from .special import into
 from .statistics import cumprod
-from .view import as_strided, atleast_1d, atleast_2d, atleast_3d, diagonal, select, slice_, view_of
+from .view import as_strided, atleast_1d, atleast_2d, atleast_3d, diagonal, select, slice_, unsafe_view, view_of
 
 _f = functions
 
@@ -129,9 +129,12 @@ def slice_scatter(
     start: int | None = None,
     end: int | None = None,
     step: int = 1,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """A copy of ``self`` whose slice along ``dim`` is ``src``."""
-    return _scatter("slice_scatter", self, src, lambda x: slice_(x, dim, start, end, step))
+    result = _scatter("slice_scatter", self, src, lambda x: slice_(x, dim, start, end, step))
+    return into("slice_scatter", result, out, (self, src))
 
 
 def diagonal_scatter(
@@ -275,7 +278,6 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         line = view_of(t, "view", ((*(1,) * d, shape[d], *(1,) * (len(shape) - d - 1)),))
         grids.append(view_of(line, "expand", (shape,)))
     if swap:
-        grids = [x.swapdims(0, 1) for x in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
@@ -302,7 +304,7 @@ def combinations(self: Tensor, r: int = 2, with_replacement: bool = False) -> Te
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     flat = list(itertools.chain.from_iterable(choose(range(n), r)))
     places = self.new_tensor(flat, dtype=dtypes.int64)
-    return self.index_select(0, places).reshape(-1, r)
+    return unsafe_view(self.index_select(0, places), (len(flat) // r, r))
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:

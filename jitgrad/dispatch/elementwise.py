@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -48,6 +49,19 @@ class ElementwiseNode(OperationNode):
             name: self.saves.index(name) if name in self.saves else None
             for name in plans.formula_names(self.row, tuple(self.row.grad))[1:]
         }
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        # Of conditions and parameters, which can have no gradient, PyTorch's nodes have no edge;
+        # nor of numbers where it has another node for them.
+        numbers = self.name() == self.row.node_name
+        return tuple(
+            edge or (None, 0)
+            for name, edge, of in zip(
+                self.row.inputs, self.next_edges, self._plan.inputs, strict=True
+            )
+            if name in self.row.grad and (numbers or not of.wrapped)
+        )
 
     def name(self) -> str:
         row = self.row
@@ -237,6 +251,21 @@ class _Operator:
         self.function.__doc__ = docstring(row)
         self.function.__qualname__ = row.name
 
+    def python_operator(self) -> Callable[..., Any]:
+        """The function as a Python operator: NotImplemented for operands it does not know."""
+        known: Any = self.function
+        meant = types.FunctionType(known.__code__, {**known.__globals__, "operands": self.known})
+        meant.__kwdefaults__ = known.__kwdefaults__
+        meant.__doc__ = known.__doc__
+        return meant
+
+    def known(self, *given: Any) -> tuple[Tensor, ...] | None:
+        """:meth:`operands`, or None if one of them is somebody else's."""
+        try:
+            return self.operands(*given)
+        except TypeError:
+            return None
+
     @functools.cached_property
     def inplace_function(self) -> Callable[..., Tensor]:
         """``<name>_``: expanded like the function, for writes that are not recorded."""
@@ -245,6 +274,7 @@ class _Operator:
             "__name__": "jitgrad",
             "plans": self.unchecked_plans,
             "write_in_place": self.inplace,
+            "requires_grad": requires_grad,
             "NUMBERS": NUMBERS,
             "INFERENCE_COUNTER": INFERENCE_COUNTER,
             "ReadOnly": ReadOnly,

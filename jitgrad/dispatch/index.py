@@ -27,6 +27,7 @@ from ..layout import (
     view_strides,
 )
 from ..ops.table import Structured
+from ..state import modes
 from ..tensor import Tensor
 from .make import fresh
 from .places import (
@@ -34,13 +35,14 @@ from .places import (
     Indexed,
     as_long,
     coordinates,
+    extremes,
     launch,
     legacy_name,
     locate,
     true_places,
 )
 from .plans import PlanCache
-from .record import StructuredNode, node_class
+from .record import Outcome, StructuredNode, node_class
 from .view import view_of
 from .writes import Write, record_indexed, writer
 
@@ -197,9 +199,8 @@ def _taken_layout(of: Layout, indexed: Indexed, nest: Nest) -> Layout:
     return layout(nest.shape, strides_in_order(nest.shape, order), of.dtype)
 
 
-def take_places(source: Tensor, indexed: Indexed) -> Tensor:
-    """The elements at some places, in fresh memory; no history."""
-    of = source.layout
+def take_plan(of: Layout, indexed: Indexed) -> Any:
+    """The layout of what is taken from some places, and the driver and spec that take it."""
     key = (of, indexed.dims, indexed.places.layout, indexed.scale, indexed.strides)
     found = _takes.get(key)
     if found is None:
@@ -209,7 +210,12 @@ def take_places(source: Tensor, indexed: Indexed) -> Tensor:
             "take", of.dtype, nest.shape, nest.places, nest.elements, out.strides, indexed.scale
         )
         found = _takes.add(key, (out, *plan))
-    out, run, spec = found
+    return found
+
+
+def take_places(source: Tensor, indexed: Indexed) -> Tensor:
+    """The elements at some places, in fresh memory; no history."""
+    out, run, spec = take_plan(source.layout, indexed)
     result = fresh(out)
     places = indexed.places
     run(
@@ -320,10 +326,52 @@ def index(self: Tensor, indices: Indices) -> Tensor:
 
     Gradient: the incoming one, accumulated into zeros at the same places. ``self`` is not saved.
     """
+    if len(indices) == 1 and indices[0] is not None and indices[0].layout.dtype is int64:
+        result = _rows(self, indices[0])
+        if result is not None:
+            return result
     result = take_places(self, resolve(self.layout, indices))
     tensors, slots = _split(indices)
     record_indexed(_index_class(len(tensors)), (self, *tensors), result, {"slots": slots})
     return result
+
+
+_row_plans = PlanCache()
+
+
+def _rows(self: Tensor, rows: Tensor) -> Tensor | None:
+    """``self[rows]`` where no row counts from the end, planned by the layouts; else None."""
+    key = (self.layout, rows.layout)
+    plan = _row_plans.get(key)
+    if plan is None:
+        if not self.layout.numel or not rows.layout.numel:
+            return None
+        indexed = resolve(self.layout, (rows,))
+        if indexed.places is not rows:
+            return None
+        out, run, spec = take_plan(self.layout, indexed)
+        outcome = Outcome((self.layout, rows.layout), (out,))
+        plan = _row_plans.add(key, (self.layout.shape[0], out, run, spec, outcome))
+    size, out, run, spec, outcome = plan
+    low, high = extremes(rows)
+    if low < 0 or high >= size:
+        return None
+    result = fresh(out)
+    run(
+        spec,
+        rows.storage.buffer,
+        rows.offset,
+        self.storage.buffer,
+        self.offset,
+        result.storage.buffer,
+        0,
+    )
+    if self.tracked is not False or modes.levels:
+        _index_class(1).record(self, rows, result, _FIRST_SLOT, outcome)
+    return result
+
+
+_FIRST_SLOT = {"slots": (0,)}
 
 
 def _checked_put(

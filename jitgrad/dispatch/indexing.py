@@ -21,7 +21,7 @@ from ..dtypes import int64 as _INT64
 from ..layout import Layout, dense_layout, layout
 from ..state import GRAD, modes
 from ..storage import INFERENCE_COUNTER
-from ..tensor import Tensor, make
+from ..tensor import Tensor
 from . import convert
 from .index import MASKS, index, index_put_
 from .make import NUMBERS, constant, dense, python_number
@@ -51,20 +51,36 @@ def getitem(self: Tensor, item: Any) -> Tensor:
     kind = item.__class__
     if kind is int:
         return _first(self, item)
-    if kind is slice and not self.layout.ndim:
-        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    if kind is slice:
+        return view_of(self, "slice", _sliced(self.layout, item))
     if kind is tuple or kind in _BASIC:
         quick = _direct(self) and _quick(self, item if kind is tuple else (item,))
         if quick:
             return quick[0]
-        if kind is slice:  # alone it makes a slice even of the whole dimension
-            return view_of(self, "slice", (0, *bounds(item, self.layout.shape[0])))
     elif kind is Tensor and _is_index(item, self):
         return index(self, (item,))
     result, indices = apply(self, as_tuple(item))
     if indices is not None:
         return index(result, indices)
     return view_of(self, "alias", ()) if result is self else result
+
+
+def _sliced(of: Layout, item: slice) -> tuple[Any, ...]:
+    """A slice alone, which makes a view even of the whole dimension, as arguments of that view."""
+    start, stop, step = item.start, item.stop, item.step
+    plain = start.__class__ in _BOUNDS and stop.__class__ in _BOUNDS and step.__class__ in _BOUNDS
+    found = _slices.get((of, start, stop, step)) if plain else None
+    if found is None:
+        if not of.ndim:
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        found = (0, *bounds(item, of.shape[0]))
+        if plain:
+            _slices.add((of, start, stop, step), found)
+    return found
+
+
+_BOUNDS = (int, type(None))
+_slices = PlanCache()
 
 
 def _is_index(item: Tensor, indexed: Tensor) -> bool:
@@ -149,19 +165,30 @@ def _quick(self: Tensor, items: tuple[Any, ...]) -> tuple[Tensor] | None:
 
 def _unrecorded(source: Tensor, of: Layout, offset: int) -> Tensor:
     """A view at an offset in bytes, where :func:`_direct` holds."""
-    result = make(source.storage, source.offset + offset, of)
-    counter = result.counter = source.counter
+    result = _new(Tensor)
+    result.storage = source.storage
+    result.offset = source.offset + offset
+    result.layout = of
+    result.counter = counter = source.counter
+    result.edge = result.meta = None
     result.tracked = True
+    result.view_meta = view = _new(ViewMeta)
+    now = _DEFAULT if modes.mode == GRAD else creation_now()
     parent = source.view_meta
     if parent is None:
-        base, creation = source, creation_now()
+        view.base, view.creation = source, now
     else:
-        base, creation = parent.base, parent.creation
-        now = creation_now()
-        if now is not Creation.DEFAULT and creation is not Creation.INFERENCE:
-            creation = now
-    result.view_meta = ViewMeta(base, None, counter.version, creation)
+        creation = parent.creation
+        view.base = parent.base
+        view.creation = creation if now is _DEFAULT or creation is Creation.INFERENCE else now
+    view.edge = None
+    view.version = counter.version
+    view.requires_grad = False
     return result
+
+
+_new = object.__new__
+_DEFAULT = Creation.DEFAULT
 
 
 def bounds(item: slice, size: int) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,27 @@ from .. import dtypes, errors
 from ..kernels import gemm
 from ..layout import Layout, broadcast_shapes, dense_layout, expand_strides, layout
 from ..ops.table import structured
-from ..state import modes
-from ..tensor import Tensor
+from ..ops.views import VIEWS
+from ..state import GRAD, modes
+from ..tensor import Tensor, make
 from . import convert
 from .elementwise import functions, prepare_out
 from .make import fresh
 from .plans import PlanCache
 from .record import Outcome, node_class, record
-from .view import expand, reshape, seen, squeeze, unsqueeze, view_of
+from .reshaping import squeeze_
+from .view import (
+    bare_view_of,
+    class_of,
+    expand,
+    node_of_view,
+    reshape,
+    seen,
+    squeeze,
+    unsafe_view,
+    unsqueeze,
+    view_of,
+)
 
 _NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
 _plans = PlanCache()
@@ -242,6 +256,21 @@ _BADDBMM = node_class(
 )
 
 
+_ADDMV = node_class(
+    structured(
+        "addmv",
+        "self mat vec",
+        grad={
+            "self": lambda grad, layout, beta: _scaled(grad, beta).sum_to_size(layout.shape),
+            "mat": lambda grad, vec, alpha: _scaled(
+                functions["mul"](unsqueeze(grad, 1), vec), alpha
+            ),
+            "vec": lambda grad, mat, alpha: _scaled(mv(_t(mat), grad), alpha),
+        },
+    )
+)
+
+
 def _scaled(x: Tensor, by: Any) -> Tensor:
     return x if by == 1 else functions["mul"](x, by)
 
@@ -265,7 +294,8 @@ def mm(self: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     try:
         plan = _mm_plans[self.layout, mat2.layout]
     except (KeyError, AttributeError):
-        plan = _mm_plans.add((self.layout, mat2.layout), _mm_plan(self, mat2))
+        plan = _mm_plan(self, mat2)
+        _mm_plans.add((self.layout, mat2.layout), plan)
     result = _launch(plan, self, mat2, fresh(plan.out))
     if self.tracked is not False or mat2.tracked is not False or modes.levels:
         _MM.record(self, mat2, result, _NO_ATTRIBUTES, plan.outcome)
@@ -345,11 +375,12 @@ def dot(self: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def _check_base(name: str, base: Layout, shape: tuple[int, ...]) -> None:
-    if broadcast_shapes(base.shape, shape) != shape:
-        raise RuntimeError(
-            f"The expanded size of the tensor {list(shape)} must match the existing size "
-            f"{list(base.shape)} in {name}()"
-        )
+    if base.shape == shape:
+        return
+    try:
+        VIEWS["expand"].geometry(base, shape)
+    except RuntimeError as error:
+        raise RuntimeError(f"{error} in {name}()") from None
 
 
 def _add_product(
@@ -496,54 +527,146 @@ def _matmul(self: Tensor, other: Tensor) -> Tensor:
     if a.ndim == 2 and b.ndim == 1:
         return mv(self, other)
     if a.ndim == 1 and b.ndim == 2:
-        return squeeze(mm(unsqueeze(self, 0), other), 0)
-    if a.ndim >= 3 and b.ndim <= 2:
-        # One operand has no batch: fold the other's batch into its rows, one big product.
-        rows = reshape(self, (-1, a.shape[-1])) if a.numel else _folded(self)
-        if b.ndim == 1:
-            return _unfolded(mv(rows, other), a.shape[:-1])
-        return _unfolded(mm(rows, other), (*a.shape[:-1], b.shape[-1]))
-    left = unsqueeze(self, 0) if a.ndim == 1 else self
-    batch_a, batch_b = left.layout.shape[:-2], b.shape[:-2]
-    if left.layout.shape[-1] != b.shape[-2]:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({list(a.shape)} and {list(b.shape)}) in "
-            "matmul()"
-        )
-    batch = broadcast_shapes(batch_a, batch_b)
-    x = _batched(left, batch)
-    y = _batched(other, batch)
-    result = _unfolded(bmm(x, y), (*batch, left.layout.shape[-2], b.shape[-1]))
-    return squeeze(result, -2) if a.ndim == 1 else result
+        return squeeze_(mm(unsqueeze(self, 0), other), 0)
+    if _worth_folding(self, other):
+        return _folded(self, other)
+    if a.ndim == 3 and b.ndim == 3 and a.shape[0] != b.shape[0]:
+        # One batch of size one, broadcast: folding the other spares its gradient the copies.
+        if a.shape[0] == 1 and self.requires_grad:
+            return _matmul(squeeze(self, 0), other)
+        if b.shape[0] == 1 and other.requires_grad:
+            return _matmul(self, squeeze(other, 0))
+    right = unsqueeze(other, 1) if b.ndim == 1 else other
+    rows, inner = a.shape[-2:] if a.ndim > 1 else (1, a.shape[-1])
+    depth, columns = right.layout.shape[-2:]
+    batch = broadcast_shapes(a.shape[:-2], right.layout.shape[:-2])
+    count = prod(batch)
+    x = reshape(expand(self, (*batch, rows, inner)), (count, rows, inner))
+    y = reshape(expand(right, (*batch, depth, columns)), (count, depth, columns))
+    result = bmm(x, y)
+    if b.ndim == 1:
+        result = squeeze(result, -1)
+    left = (rows,) if a.ndim > 1 else ()
+    return unsafe_view(result, (*batch, *left, *((columns,) if b.ndim > 1 else ())))
 
 
-def _folded(x: Tensor) -> Tensor:
-    count = 1
-    for n in x.layout.shape[:-1]:
-        count *= n
-    return reshape(x, (count, x.layout.shape[-1]))
+def _worth_folding(self: Tensor, other: Tensor) -> bool:
+    """Whether one operand has no batch, so that the other's batch can be folded into its rows.
+
+    PyTorch's rule: one big product instead of many, unless it would only move the copies.
+    """
+    larger, smaller = self, other
+    if self.layout.ndim < other.layout.ndim:
+        larger, smaller = other, self
+    if larger.layout.ndim < 3 or smaller.layout.ndim > 2:
+        return False
+    if smaller.requires_grad:
+        return True
+    if self.layout.ndim == 2:
+        return False
+    if not larger.layout.numel:
+        return True
+    of = larger.layout
+    shape, strides = of.shape, of.strides
+    if larger is other:  # it would be folded transposed
+        shape = (*shape[:-2], shape[-1], shape[-2])
+        strides = (*strides[:-2], strides[-1], strides[-2])
+    return all(strides[i] == strides[i + 1] * shape[i + 1] for i in range(of.ndim - 2))
 
 
-def _unfolded(x: Tensor, shape: Any) -> Tensor:
-    return reshape(x, shape)
+def _folded(self: Tensor, other: Tensor) -> Tensor:
+    """A product whose smaller operand has no batch, as one product of matrices."""
+    swapped = self.layout.ndim < other.layout.ndim
+    larger, smaller = self, other
+    if swapped:
+        larger = _t(other)
+        smaller = view_of(self, "t", ()) if self.layout.ndim == 2 else self
+    shape = larger.layout.shape
+    rows = reshape(larger, (prod(shape[:-1]), shape[-1]))
+    if smaller.layout.ndim == 1:
+        return unsafe_view(mv(rows, smaller), shape[:-1])
+    result = unsafe_view(mm(rows, smaller), (*shape[:-1], smaller.layout.shape[1]))
+    return convert.contiguous(_t(result)) if swapped else result
 
 
-def _batched(x: Tensor, batch: tuple[int, ...]) -> Tensor:
-    count = 1
-    for n in batch:
-        count *= n
-    tail = x.layout.shape[-2:]
-    return reshape(expand(x, (*batch, *tail)), (count, *tail))
-
-
-def outer(self: Tensor, vec2: Tensor) -> Tensor:
+def outer(self: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """All products of the elements of two vectors."""
-    return functions["mul"](unsqueeze(self, 1), vec2)
+    for name, x in (("self", self), ("vec2", vec2)):
+        if x.layout.ndim != 1:
+            raise RuntimeError(
+                f"outer: Expected 1-D argument {name}, but got {x.layout.ndim}-D (shape "
+                f"{list(x.layout.shape)})"
+            )
+    column = reshape(self, (self.layout.numel, 1))
+    return functions["mul"](column, vec2, out=out)
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``input @ weight.T + bias``: ``(..., in) , (out, in), (out,) -> (..., out)``."""
-    if bias is not None and input.layout.ndim == 2:
+def addmv(
+    self: Tensor,
+    mat: Tensor,
+    vec: Tensor,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+    out: Tensor | None = None,
+) -> Tensor:
+    """``beta * self + alpha * (mat @ vec)``; ``self`` broadcasts."""
+    _check("addmv", self, mat, vec)
+    product_of = mv(mat.detach(), vec.detach())  # type: ignore[attr-defined]
+    result = _scaled(product_of, alpha)
+    if beta != 0:
+        shape = product_of.layout.shape
+        result = functions["add"](
+            view_of(_scaled(self.detach(), beta), "expand", (shape,)), result  # type: ignore[attr-defined]
+        )
+    record(_ADDMV, (self, mat, vec), (result,), {"beta": beta, "alpha": alpha})
+    return _out("addmv", result, out, (self, mat, vec))
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """``addmm(bias, input, weight.t())`` for matrices: its nodes, without the view in between."""
+    mode = modes.mode
+    if mode > GRAD:
         return addmm(bias, input, view_of(weight, "t", ()))
-    result = matmul(input, view_of(weight, "t", ()) if weight.layout.ndim == 2 else weight)
-    return result if bias is None else functions["add"](result, bias)
+    key = (bias.layout, input.layout, weight.layout)
+    plan = _linear_plans.get(key)
+    if plan is None:
+        plan = _linear_plans.add(key, _LinearPlan(bias, input, weight))
+    result = fresh(plan.out)
+    buffer = result.storage.buffer
+    plan.copy(plan.copy_spec, bias.storage.buffer, bias.offset, buffer, 0)
+    plan.run(
+        plan.spec,
+        input.storage.buffer,
+        input.offset,
+        weight.storage.buffer,
+        weight.offset,
+        buffer,
+        0,
+    )
+    tracked = weight.tracked
+    if tracked is not False or bias.tracked is not False or input.tracked is not False:
+        turned = make(weight.storage, weight.offset, plan.outcome.inputs[2])
+        turned.counter = weight.counter
+        turned.tracked = tracked
+        if mode and tracked:
+            turned.edge = node_of_view(plan.turn, weight, plan.turned, _NO_ATTRIBUTES, 4)
+            turned.tracked = turned.edge is not None
+        _ADDMM.record(bias, input, turned, result, _PLAIN, plan.outcome)
+    return result
+
+
+_linear_plans = PlanCache()
+
+
+class _LinearPlan(_AddmmPlan):
+    """The plan of an addmm with a transposed weight, and what the weight's view remembers."""
+
+    __slots__ = ("turn", "turned")
+
+    def __init__(self, bias: Tensor, input: Tensor, weight: Tensor) -> None:
+        _check("addmm", bias, input, weight)
+        turned = bare_view_of(weight, "t", ())
+        super().__init__(bias, input, turned)
+        self.turn = class_of("t")
+        self.turned = Outcome((weight.layout,), (turned.layout,))

@@ -14,8 +14,10 @@ from . import (
     convert,
     creation,
     diagonals,
+    factorize,
     index,
     indexing,
+    linalg,
     matmul,
     positions,
     rearrange,
@@ -40,6 +42,8 @@ def _reflected(function: Callable[..., Tensor], swapped: bool) -> Callable[..., 
     their order (``swapped``)."""
 
     def reflected(self: Tensor, other: Any) -> Tensor:
+        if isinstance(other, Tensor):  # called by its name
+            return function(other, self) if swapped else function(self, other)
         number = other if other.__class__ in NUMBERS else python_number(other)
         if number is None:
             return NotImplemented
@@ -59,14 +63,18 @@ def _attach_elementwise() -> None:
 
 def _repr(self: Tensor) -> str:
     """As PyTorch prints it: values, dtype where it is not the default, history."""
-    node = self.grad_fn
+    try:
+        node = self.grad_fn
+        history = None if node is None else node.name()
+    except RuntimeError:  # a view that may no longer have one
+        history = "Invalid"
     tangent = forward_ad.unpack_dual(self).tangent if state.modes.levels else None
     return printing.tensor_text(
         self._array(),
         dtype=repr(self.layout.dtype),
         default_dtype=repr(state.get_default_dtype()),
         requires_grad=self.requires_grad,
-        grad_fn=None if node is None else node.name(),
+        grad_fn=history,
         tangent=None if tangent is None else repr(tangent),
     )
 
@@ -88,27 +96,24 @@ _reflections = {
 
 def _attach_operators() -> None:
     for operator, name in _OPERATORS.items():
-        function = functions[name]
-        setattr(Tensor, f"__{operator}__", function)
-        reflected = _reflected(*_reflections.get(name, (function, True)))
+        setattr(Tensor, f"__{operator}__", operators[name].python_operator())
+        reflected = _reflected(*_reflections.get(name, (functions[name], True)))
         setattr(Tensor, f"__r{operator}__", reflected)
         setattr(Tensor, f"__i{operator}__", inplace_function(name))
-    for name in ("lt", "le", "gt", "ge"):
-        setattr(Tensor, f"__{name}__", functions[name])
-    for name in ("eq", "ne"):
-        setattr(Tensor, f"__{name}__", _or_not_implemented(functions[name]))
+    for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+        setattr(Tensor, f"__{name}__", operators[name].python_operator())
 
 
-def _or_not_implemented(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``==`` with something that is not a number or tensor is Python's business, not an error."""
+def _matmul(self: Tensor, other: Any) -> Any:
+    """``self @ other``: the matrix product."""
+    return matmul.matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
-    def compare(self: Tensor, other: Any) -> Any:
-        try:
-            return function(self, other)
-        except TypeError:
-            return NotImplemented
 
-    return compare
+def _array_wrap(
+    self: Tensor, array: Any, context: Any = None, return_scalar: bool = False
+) -> Tensor:
+    """What NumPy's functions of a tensor give: a tensor on the memory of their result."""
+    return creation.from_numpy(array)
 
 
 # Modules and those of their functions that are methods under the same names.
@@ -126,7 +131,7 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
     ),
     (convert, "clone contiguous to type_as copy_ fill_ zero_ resize_ resize_as_ set_ cpu"),
     (creation, "new_tensor new_empty new_zeros new_ones new_full new_empty_strided"),
-    (matmul, "mm bmm mv dot matmul addmm baddbmm outer"),
+    (matmul, "mm bmm mv dot matmul addmm addmv baddbmm outer"),
     (
         reduction,
         "sum sum_to_size mean prod max min amax amin argmax argmin var std norm logsumexp softmax "
@@ -137,7 +142,7 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
         (module, module.METHODS)
         for module in (
             index, positions, rearrange, reshaping, rows, scatter, special, split, statistics,
-            diagonals, running, sorting,
+            diagonals, running, sorting, linalg, factorize,
         )
     ),
 )
@@ -171,11 +176,12 @@ _METHODS: dict[str, Any] = {
     "polygamma": special.polygamma_method,
     "real": property(special.real),
     "__rdiv__": special.rdiv,
+    "__rmatmul__": linalg.rmatmul,
     "T": property(_reversed),
     "mT": property(view.matrix_transpose),
     "mH": property(view.matrix_transpose),
     "H": property(view.matrix_adjoint),
-    "data": property(reshaping.get_data, reshaping.set_data),
+    "data": property(reshaping.get_data, reshaping.set_data, reshaping.delete_data),
     "backward": api.tensor_backward,
     "__repr__": _repr,
     "__getitem__": indexing.getitem,
@@ -184,7 +190,8 @@ _METHODS: dict[str, Any] = {
     "__pos__": arithmetic.positive,
     "__abs__": functions["abs"],
     "__invert__": functions["bitwise_not"],
-    "__matmul__": matmul.matmul,
+    "__matmul__": _matmul,
+    "__array_wrap__": _array_wrap,
     # What autograd, a layer below, asks tensors for.
     "_seen": view.seen,
     "_reshaped": view.reshaped,

@@ -61,7 +61,7 @@ def _dims(name: str, dims: tuple[Any, ...], ndim: int) -> tuple[int, ...]:
     return found
 
 
-def flip(self: Tensor, *dims: Any) -> Tensor:
+def flip(self: Tensor, *order: Any, dims: Any = None) -> Tensor:
     """The order of elements reversed along some dimensions; a copy.
 
     Raises:
@@ -69,10 +69,10 @@ def flip(self: Tensor, *dims: Any) -> Tensor:
 
     Gradient: the incoming one, flipped back.
     """
-    if not dims:
+    if not order and dims is None:
         raise TypeError('flip() missing 1 required positional arguments: "dims"')
     of = self.layout
-    turned = _dims("flip", dims, of.ndim)
+    turned = _dims("flip", order if dims is None else (dims,), of.ndim)
     result = fresh(like_layout(of))
     if of.numel:
         turned = turned if of.ndim else ()

@@ -125,9 +125,10 @@ def numpy_names(function: _Function) -> _Function:
 
     @functools.wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        for name, ours in (("axis", "dim"), ("keepdims", "keepdim")):
-            if name in options:
-                options[ours] = options.pop(name)
+        if options:
+            for name, ours in (("axis", "dim"), ("keepdims", "keepdim")):
+                if name in options:
+                    options[ours] = options.pop(name)
         return function(*args, **options)
 
     return call  # type: ignore[return-value]
@@ -454,6 +455,21 @@ def _check_not_empty(name: str, self: Tensor, dims: Sequence[int]) -> None:
         raise IndexError(f"{name}(): Expected reduction dim {bad} to have non-zero size.")
 
 
+_extreme_plans = PlanCache()
+
+
+def _extreme_plan(name: str, of: Layout, dim: Any, keepdim: bool) -> Any:
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise errors.argument(name, "dim", "int", dim)
+    dim = normalize_dim(dim, of.ndim)
+    if of.ndim and of.shape[dim] == 0:
+        raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
+    kept = [dense_layout(_shape(of, (dim,), True), d) for d in (of.dtype, dtypes.int64)]
+    outs = [dense_layout(_shape(of, (dim,), keepdim), d) for d in (of.dtype, dtypes.int64)]
+    program = kernels.plan(name, [of], (dim,), kept)
+    return program.run, *outs, dim, Outcome((of,), tuple(outs))
+
+
 def _extreme(name: str, self: Tensor, args: tuple[Any, ...], keepdim: bool, out: Any) -> Any:
     if args and isinstance(args[0], Tensor):
         return _f["maximum" if name == "max" else "minimum"](self, args[0], out=out)
@@ -466,23 +482,23 @@ def _extreme(name: str, self: Tensor, args: tuple[Any, ...], keepdim: bool, out:
     dim = args[0]
     if len(args) > 1:
         keepdim = args[1]
-    if isinstance(dim, bool) or not isinstance(dim, int):
-        raise errors.argument(name, "dim", "int", dim)
-    dim = normalize_dim(dim, self.layout.ndim)
-    if not self.layout.ndim:
-        values = convert.copied(self, self.layout)
-        indices = values.new_zeros((), dtype=dtypes.int64)
-        record(_EXTREME_DIM[name], (self,), (values,), {"dim": 0, "keepdim": False, "indices": None})
-        return getattr(return_types, name)((values, indices))
-    if self.layout.shape[dim] == 0:
-        raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
-    values, indices = reduced(name, (self,), (dim,), (self.layout.dtype, dtypes.int64), keepdim)
-    record(
-        _EXTREME_DIM[name],
-        (self,),
-        (values,),
-        {"dim": dim, "keepdim": keepdim, "indices": indices},
+    key = (name, self.layout, dim.__class__, dim, keepdim)
+    plan = _extreme_plans.get(key)
+    if plan is None:
+        plan = _extreme_plans.add(key, _extreme_plan(name, self.layout, dim, keepdim))
+    run, first, second, dim, outcome = plan
+    values, indices = fresh(first), fresh(second)
+    run(
+        self.storage.buffer,
+        self.offset,
+        values.storage.buffer,
+        0,
+        indices.storage.buffer,
+        0,
     )
+    if self.tracked is not False or modes.levels:
+        attributes = {"dim": dim, "keepdim": keepdim, "indices": indices}
+        _EXTREME_DIM[name].record(self, values, attributes, outcome)
     if out is not None:
         return getattr(return_types, name)(
             (finish(name, values, out[0], self), finish(name, indices, out[1], self))
@@ -875,24 +891,31 @@ def along(kind: str, inputs: Sequence[Tensor], dim: int, d: dtypes.dtype | None 
     return result
 
 
-def _softmax(name: str, cls: Any, self: Tensor, dim: Any, dtype: Any) -> Tensor:
-    try:
-        plan = _softmax_plans[cls, self.layout, dim, dtype]
-    except (KeyError, AttributeError):
-        plan = _softmax_plan(name, self.layout, dim, dtype)
-        _softmax_plans.add((cls, self.layout, dim, dtype), plan)
-    run, of, attributes, outcome = plan
-    source = self
-    if of.dtype is not self.layout.dtype:
-        source = convert.copied(self, like_layout(self.layout, of.dtype))
-    result = fresh(of)
-    run(source.storage.buffer, source.offset, result.storage.buffer, 0)
-    if self.tracked is not False or modes.levels:
-        cls.record(self, result, attributes, outcome)
-    return result
+def _normalizer(name: str, cls: type[StructuredNode], doc: str) -> Callable[..., Tensor]:
+    """A function that maps each line of a tensor to one of the same length."""
+    plans = PlanCache()
 
+    def function(
+        self: Tensor, dim: int, dtype: dtypes.dtype | None = None, *, out: Tensor | None = None
+    ) -> Tensor:
+        try:
+            plan = plans[self.layout, dim, dtype]
+        except (KeyError, AttributeError):
+            plan = _softmax_plan(name, self.layout, dim, dtype)
+            plans.add((self.layout, dim, dtype), plan)
+        run, of, attributes, outcome = plan
+        source = self
+        if of.dtype is not self.layout.dtype:
+            source = convert.copied(self, like_layout(self.layout, of.dtype))
+        result = fresh(of)
+        run(source.storage.buffer, source.offset, result.storage.buffer, 0)
+        if self.tracked is not False or modes.levels:
+            cls.record(self, result, attributes, outcome)
+        return result if out is None else finish(name, result, out, self)
 
-_softmax_plans = PlanCache()
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
 
 
 def _softmax_plan(name: str, of: Layout, dim: Any, dtype: Any) -> Any:
@@ -905,17 +928,17 @@ def _softmax_plan(name: str, of: Layout, dim: Any, dtype: Any) -> Any:
     return program.run, out, {"dim": dim}, Outcome((of,), (out,))
 
 
-def softmax(self: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
-    """``exp(x) / sum(exp(x))`` along ``dim``.
-
-    Gradient: ``result * (grad - sum(grad * result))``.
-    """
-    return _softmax("softmax", _SOFTMAX, self, dim, dtype)
-
-
-def log_softmax(self: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
-    """``x - log(sum(exp(x)))`` along ``dim``. Gradient: ``grad - exp(result) * sum(grad)``."""
-    return _softmax("log_softmax", _LOG_SOFTMAX, self, dim, dtype)
+softmax = _normalizer(
+    "softmax",
+    _SOFTMAX,
+    "``exp(x) / sum(exp(x))`` along ``dim``.\n\n"
+    "Gradient: ``result * (grad - sum(grad * result))``.",
+)
+log_softmax = _normalizer(
+    "log_softmax",
+    _LOG_SOFTMAX,
+    "``x - log(sum(exp(x)))`` along ``dim``. Gradient: ``grad - exp(result) * sum(grad)``.",
+)
 
 
 # Scans --------------------------------------------------------------------------------------------

@@ -141,4 +141,9 @@ def set_data(self: Tensor, source: Any) -> None:
     self.storage, self.offset, self.layout = source.storage, source.offset, source.layout
 
 
+def delete_data(self: Tensor) -> None:
+    """A tensor without memory is none."""
+    raise RuntimeError("cannot delete data")
+
+
 METHODS = "t_ transpose_ swapaxes_ unsqueeze_ squeeze_ as_strided_ detach_"

@@ -263,8 +263,9 @@ _INDEX_FILL_TENSOR = node_class(
         "self value indices",
         grad={
             "self": _filled_with_zero,
+            # An element that is named twice was filled once.
             "value": lambda grad, dim, indices: index_select(
-                grad, dim, _wrapped(grad, dim, indices)
+                grad, dim, _wrapped(grad, dim, indices).unique()
             ).sum(),
         },
         node="IndexFillBackward1",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import dtypes, state
@@ -26,7 +27,10 @@ def _logcumsumexp_grad(grad: Tensor, self: Tensor, result: Tensor, dim: int) -> 
         return grad
     total = None
     for sign in (1, -1):
-        part = _f["log"](_f["clamp_min"](_f["mul"](grad, sign), 0))
+        signed = _f["mul"](grad, sign)
+        positive = _f["gt"](signed, 0)
+        part = _f["log"](_f["where"](positive, signed, 1))
+        part = _f["where"](positive, part, -math.inf)
         sums = logcumsumexp(_f["sub"](part, result).flip(dim), dim).flip(dim)
         term = _f["exp"](_f["add"](sums, self))
         total = term if total is None else _f["sub"](total, term)
@@ -57,7 +61,7 @@ def cumsum_(self: Tensor, dim: int, *, dtype: dtypes.dtype | None = None) -> Ten
 
 def cumprod_(self: Tensor, dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
     """:func:`cumprod` in place."""
-    return convert.copy_(self, cumprod(self, dim, dtype=dtype or self.layout.dtype))
+    return convert.copy_(self, cumprod(convert.clone(self), dim, dtype=dtype or self.layout.dtype))
 
 
 # Differences and integrals ------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def gather(
     at = _check_along("gather", of, index, "input")
     if of.ndim:
         for d in range(at.ndim):
-            if d != dim and at.shape[d] > of.shape[d]:
+            if at.numel and d != dim and at.shape[d] > of.shape[d]:
                 raise RuntimeError(
                     f"Size does not match at dimension {d} expected index {list(at.shape)} to be "
                     f"no larger than self {list(of.shape)} apart from dimension {dim}"
@@ -93,13 +93,15 @@ def gather(
     return finished(_GATHER, (self, index), result, {"dim": dim}, out)
 
 
-def take_along_dim(self: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+def take_along_dim(
+    self: Tensor, indices: Tensor, dim: int | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """:func:`gather` with ``self`` and ``indices`` broadcast but along ``dim``; negatives wrap.
 
     Without ``dim`` both are read as vectors.
     """
     if dim is None:
-        return gather(self.reshape(-1), 0, indices.reshape(-1))
+        return gather(self.reshape(-1), 0, indices.reshape(-1), out=out)
     of, at = self.layout, indices.layout
     if at.dtype is not int64:
         raise RuntimeError(
@@ -119,7 +121,7 @@ def take_along_dim(self: Tensor, indices: Tensor, dim: int | None = None) -> Ten
         indices = functions["where"](indices < 0, indices + of.shape[dim], indices)
     self = view_of(self, "expand", ((*shape[:dim], of.shape[dim], *shape[dim + 1 :]),))
     indices = view_of(indices, "expand", ((*shape[:dim], at.shape[dim], *shape[dim + 1 :]),))
-    return gather(self, dim, indices)
+    return gather(self, dim, indices, out=out)
 
 
 # Scatter ------------------------------------------------------------------------------------------

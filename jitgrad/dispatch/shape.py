@@ -5,30 +5,63 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import errors
-from ..layout import broadcast_shapes, normalize_dim
+from .. import dtypes, errors
+from ..layout import Layout, broadcast_shapes, dense_layout, normalize_dim
 from ..ops.table import structured
+from ..state import modes
 from ..tensor import Tensor
 from . import convert
 from .elementwise import prepare_out
-from .make import dense, result_dtype
-from .record import node_class, record
-from .view import narrow, unsqueeze, view_of
+from .make import fresh, result_dtype
+from .plans import PlanCache
+from .record import Outcome, StructuredNode, node_class, record
+from .view import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    plan_of,
+    reshape,
+    unsqueeze,
+    view_of,
+)
 
 _CAT = node_class(
     structured(
         "cat",
         "tensors",
         grad={
-            "tensors": lambda grad, position, layout, dim, starts: convert.to(
-                narrow(grad, dim, starts[position], layout.shape[dim]), layout.dtype
+            "tensors": lambda grad, position, layout, dim, starts: _part_of(
+                grad, layout, dim, starts[position]
             )
         },
     )
 )
 
 
-def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+def _part_of(grad: Tensor, of: Layout, dim: int, start: int | None) -> Tensor:
+    """The part of the gradient that belongs to one input; nothing to one that was skipped."""
+    if start is None:
+        return grad.new_zeros(of.shape, dtype=of.dtype)  # type: ignore[attr-defined]
+    return convert.to(grad._seen("slice", (dim, start, start + of.shape[dim], 1)), of.dtype)
+
+
+def _check_tensors(name: str, tensors: Any) -> tuple[Tensor, ...]:
+    if isinstance(tensors, Tensor) or not isinstance(tensors, Sequence):
+        raise TypeError(
+            f"{name}(): argument 'tensors' must be tuple of Tensors, not {type(tensors).__name__}"
+        )
+    for i, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise TypeError(
+                f"expected Tensor as element {i} in argument 0, but got {type(t).__name__} in "
+                f"{name}()"
+            )
+    return tuple(tensors)
+
+
+def cat(
+    tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None, axis: int | None = None
+) -> Tensor:
     """Join tensors along an existing dimension; the other sizes must agree.
 
     1-d tensors without elements are skipped, as in PyTorch. The dtype is the promoted one.
@@ -39,9 +72,16 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
 
     Gradient: each input gets its part of the incoming gradient.
     """
-    if isinstance(tensors, Tensor) or not all(isinstance(t, Tensor) for t in tensors):
-        raise TypeError("cat(): argument 'tensors' must be tuple of Tensors")
-    tensors = tuple(tensors)
+    if axis is not None:
+        dim = axis
+    if out is None and tensors.__class__ in _SEQUENCES:
+        try:
+            plan = _cat_plans[(dim, *[t.layout for t in tensors])]
+        except (KeyError, AttributeError):
+            pass
+        else:
+            return _joined(_CAT, plan, tensors)
+    tensors = _check_tensors("cat", tensors)
     if not tensors:
         raise ValueError("expected a non-empty list of Tensors in cat()")
     for i, t in enumerate(tensors):
@@ -49,8 +89,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
             raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
     parts = tuple(t for t in tensors if t.layout.shape != (0,)) or tensors[:1]
     first = parts[0].layout
-    dim = normalize_dim(dim, first.ndim)
-    starts, size = [], 0
+    asked, dim = dim, normalize_dim(dim, first.ndim)
+    starts: list[int] = []
+    size = 0
     for i, t in enumerate(parts):
         of = t.layout
         if of.ndim != first.ndim:
@@ -70,34 +111,145 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -
     shape = (*first.shape[:dim], size, *first.shape[dim + 1 :])
     promoted = result_dtype([t.layout for t in tensors])
     if out is not None:
+        if not dtypes.can_cast(promoted, out.layout.dtype):
+            kind = out.layout.dtype.tensor_type.removesuffix("Tensor")
+            raise TypeError(f"cat(): input types can't be cast to the desired output type {kind}")
         prepare_out("cat", tensors, out, shape)
-    result = dense(shape, promoted) if out is None else out
-    for t, start in zip(parts, starts, strict=True):
-        of = t.layout
-        place = view_of(result.detach(), "slice", (dim, start, start + of.shape[dim], 1))
-        convert.copy_elements(t, place)
+    of = dense_layout(shape, promoted) if out is None else out.layout
+    ends = [*starts[1:], size]
+    places = [("slice", (dim, *bounds, 1)) for bounds in zip(starts, ends, strict=True)]
+    copies = _copies(of, parts, places)
     if out is not None:
+        _copy_into(out, copies, parts)
         out.counter.version += 1
         out.counter.writer = errors.caller()
-    else:
-        record(_CAT, parts, (result,), {"dim": dim, "starts": tuple(starts)})
+        return out
+    given: list[int | None] = list(starts)
+    if len(parts) < len(tensors):
+        found = iter(starts)
+        skipped = parts[0].layout.shape != (0,)
+        given = [None if skipped and t.layout.shape == (0,) else next(found, 0) for t in tensors]
+        result = fresh(of)
+        _copy_into(result, copies, parts)
+        record(_CAT, tensors, (result,), {"dim": dim, "starts": tuple(given)})
+        return result
+    plan = (of, copies, {"dim": dim, "starts": tuple(given)}, _outcome(tensors, of))
+    _cat_plans.add((asked, *[t.layout for t in tensors]), plan)
+    return _joined(_CAT, plan, tensors)
+
+
+_SEQUENCES = (list, tuple)
+_cat_plans = PlanCache()
+_stack_plans = PlanCache()
+
+
+def _copies(of: Layout, parts: Sequence[Tensor], places: Sequence[Any]) -> list[Any]:
+    """How each part is copied to its place (a view) in a tensor of layout ``of``."""
+    copies = []
+    for t, (kind, arguments) in zip(parts, places, strict=True):
+        place, offset, *_ = plan_of(kind, of, arguments)
+        copies.append((*convert.copy_plan(t.layout, place), offset))
+    return copies
+
+
+def _outcome(parts: Sequence[Tensor], of: Layout) -> Outcome:
+    return Outcome(tuple(t.layout for t in parts), (of,))
+
+
+def _copy_into(result: Tensor, copies: Any, parts: Sequence[Tensor]) -> bool:
+    """Copy every part to its place; whether one of them has (or has lost) history."""
+    touched = False
+    buffer, first = result.storage.buffer, result.offset
+    for t, (run, spec, offset) in zip(parts, copies):  # noqa: B905 (one copy a part, by the plan)
+        run(spec, t.storage.buffer, t.offset, buffer, first + offset)
+        if t.tracked is not False:
+            touched = True
+    return touched
+
+
+def _joined(cls: type[StructuredNode], plan: Any, parts: Sequence[Tensor]) -> Tensor:
+    of, copies, attributes, outcome = plan
+    result = fresh(of)
+    if _copy_into(result, copies, parts) or modes.levels:
+        record(cls, parts, (result,), attributes, outcome)
     return result
+
+
+_STACK = node_class(
+    structured(
+        "stack",
+        "tensors",
+        grad={
+            "tensors": lambda grad, position, layout, dim: convert.to(
+                grad._seen("select", (dim, position)), layout.dtype
+            )
+        },
+    )
+)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Join tensors of one shape along a new dimension."""
-    tensors = tuple(tensors)
+    if out is None and tensors.__class__ in _SEQUENCES:
+        try:
+            plan = _stack_plans[(dim, *[t.layout for t in tensors])]
+        except (KeyError, AttributeError):
+            pass
+        else:
+            return _joined(_STACK, plan, tensors)
+    tensors = _check_tensors("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     first = tensors[0].layout
-    dim = normalize_dim(dim, first.ndim + 1)
+    asked, dim = dim, normalize_dim(dim, first.ndim + 1)
     for i, t in enumerate(tensors):
         if t.layout.shape != first.shape:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry "
                 f"0 and {list(t.layout.shape)} at entry {i}"
             )
-    return cat([unsqueeze(t, dim) for t in tensors], dim, out=out)
+    shape = (*first.shape[:dim], len(tensors), *first.shape[dim:])
+    if out is not None:
+        prepare_out("stack", tensors, out, shape)
+        return cat([unsqueeze(t.detach(), dim) for t in tensors], dim, out=out)
+    of = dense_layout(shape, result_dtype([t.layout for t in tensors]))
+    copies = _copies(of, tensors, [("select", (dim, i)) for i in range(len(tensors))])
+    plan = (of, copies, {"dim": dim}, _outcome(tensors, of))
+    _stack_plans.add((asked, *[t.layout for t in tensors]), plan)
+    return _joined(_STACK, plan, tensors)
+
+
+def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Joined side by side: along columns, or along the only dimension."""
+    parts = [atleast_1d(t) for t in _check_tensors("hstack", tensors)]
+    if not parts:
+        raise RuntimeError("hstack expects a non-empty TensorList")
+    return cat(parts, 0 if parts[0].layout.ndim == 1 else 1, out=out)
+
+
+def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Joined one below the other: along rows; vectors are rows."""
+    parts = [atleast_2d(t) for t in _check_tensors("vstack", tensors)]
+    if not parts:
+        raise RuntimeError("vstack expects a non-empty TensorList")
+    return cat(parts, 0, out=out)
+
+
+def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Joined along the third dimension."""
+    parts = [atleast_3d(t) for t in _check_tensors("dstack", tensors)]
+    if not parts:
+        raise RuntimeError("dstack expects a non-empty TensorList")
+    return cat(parts, 2, out=out)
+
+
+def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """Joined side by side; vectors are columns."""
+    parts = [
+        t if t.layout.ndim > 1 else reshape(t, (t.layout.numel, 1))
+        for t in _check_tensors("column_stack", tensors)
+    ]
+    return hstack(parts, out=out)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:

@@ -19,7 +19,7 @@ from .record import node_class, record
 from .reduction import cumsum
 from .shape import cat
 from .special import into, tensor_or_number
-from .view import narrow, select, unsqueeze
+from .view import narrow, select, unsafe_view, unsqueeze
 
 _f = functions
 _plans = PlanCache()
@@ -309,9 +309,8 @@ def _quantile(
     result = result.movedim(-1, 0)
     if keepdim:
         result = result.reshape((levels.layout.shape[0], *rest))
-    if not q.layout.ndim:
-        result = select(result, 0, 0)
-    return into(name, result, out, (self,))
+    shape = result.layout.shape if q.layout.ndim else result.layout.shape[1:]
+    return into(name, unsafe_view(result.contiguous(), shape), out, (self,))
 
 
 def quantile(
@@ -467,7 +466,12 @@ def bucketize(
 
 
 def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+    elements: Any,
+    test_elements: Any,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Whether every element is among ``test_elements``."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
@@ -475,9 +479,10 @@ def isin(
     known = tensor_or_number("isin", "test_elements", test_elements).reshape(-1)
     asked = tensor_or_number("isin", "elements", elements)
     if not known.layout.numel:
-        return asked.new_full(asked.layout.shape, invert, dtype=dtypes.bool_)
+        found = asked.new_full(asked.layout.shape, invert, dtype=dtypes.bool_)
+        return into("isin", found, out, ())
     found = _f["eq"](unsqueeze(asked, -1), known).any(-1)
-    return _f["logical_not"](found) if invert else found
+    return into("isin", _f["logical_not"](found) if invert else found, out, ())
 
 
 # Distinct elements --------------------------------------------------------------------------------

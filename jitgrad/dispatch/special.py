@@ -51,6 +51,17 @@ _POLYNOMIALS = (
 polynomials = {name: _either(name, name) for name in _POLYNOMIALS.split()}
 
 
+def without_gradient(row: str) -> Callable[..., Tensor]:
+    """A function of one input under PyTorch's second name for it, which has no derivative."""
+
+    def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        return _f[row](input.detach(), out=out)
+
+    function.__name__ = function.__qualname__ = f"modified_bessel_{row}"
+    function.__doc__ = _f[row].__doc__
+    return function
+
+
 def xlogy_(self: Tensor, other: Any) -> Tensor:
     """:func:`xlogy` in place."""
     return inplace_function("xlogy")(self, other)
@@ -235,6 +246,22 @@ conj = resolve_conj = resolve_neg = real
 conj_physical_ = real
 
 
+def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
+    """:func:`round` in place."""
+    if decimals == 0:
+        return inplace_function("round")(self)
+    return convert.copy_(self, round(self, decimals=decimals))
+
+
+def round(self: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    """The nearest integer, halves to even, or multiple of a power of ten. Gradient: 0."""
+    if decimals == 0:
+        return _f["round"](self, out=out)
+    scale = 10.0 ** abs(decimals)
+    up, down = ("mul", "div") if decimals > 0 else ("div", "mul")
+    return _f[down](_f["round"](_f[up](self, scale)), scale, out=out)
+
+
 def dist(self: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The ``p``-norm of ``self - other``, all dimensions together."""
     from .reduction import vector_norm
@@ -255,9 +282,9 @@ def rdiv(self: Tensor, other: Any) -> Tensor:
 METHODS = (
     "xlogy xlogy_ logit logit_ polygamma_ mvlgamma mvlgamma_ nan_to_num nan_to_num_ float_power "
     "float_power_ ldexp ldexp_ frexp isreal conj conj_physical conj_physical_ resolve_conj "
-    "resolve_neg dist"
+    "resolve_neg dist round round_"
 )
 FUNCTIONS = (
     "xlogy logit logit_ polygamma mvlgamma nan_to_num nan_to_num_ float_power ldexp frexp isreal "
-    "real conj conj_physical resolve_conj resolve_neg dist fill"
+    "real conj conj_physical resolve_conj resolve_neg dist fill round"
 )

@@ -241,7 +241,10 @@ def _several(
     return tuple(results)
 
 
-METHODS = "split_with_sizes tensor_split hsplit vsplit dsplit chunk unbind"
+METHODS = (
+    "split_with_sizes unsafe_split unsafe_split_with_sizes unsafe_chunk tensor_split hsplit vsplit "
+    "dsplit chunk unbind"
+)
 FUNCTIONS = (
     "split split_with_sizes unsafe_split unsafe_split_with_sizes unsafe_chunk tensor_split hsplit "
     "vsplit dsplit chunk unbind"

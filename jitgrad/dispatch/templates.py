@@ -20,7 +20,10 @@ def {name}({signature}, *, out=None):
     try:
         plan = plans[{layouts}]
     except (KeyError, AttributeError):
-        {arguments}, = operands({arguments})
+        given = operands({arguments})
+        if given is None:
+            return NotImplemented
+        {arguments}, = given
         plan = plans.add(({layouts}), forward(row, ({layouts},)))
 {check}
     buffer = empty(plan.nbytes, BYTE)
@@ -231,7 +234,7 @@ def inplace_source(name: str, inputs: Sequence[str], defaults: dict[str, str]) -
         signature=_signature(inputs, defaults),
         arguments=", ".join(inputs),
         numbers=_numbers(inputs),
-        tracked=_each(inputs, "{x}.tracked", " or "),
+        tracked=_each(inputs, "{x}.tracked and requires_grad({x})", " or "),
         layouts=_each(inputs, "{x}.layout"),
         buffers=_each(inputs, "{x}.storage.buffer, {x}.offset"),
         shared="".join(f" or {x}.storage is target_storage" for x in inputs[1:]),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes, errors
-from ..autograd.cut import unrecorded
+from ..autograd.cut import cut, found
 from ..autograd.node import Edge
 from ..autograd.saved import recorded
 from ..autograd.views import (
@@ -44,12 +44,17 @@ _new = object.__new__
 class _Kind:
     """What the views of one kind share: their row, its node class, their plans."""
 
-    __slots__ = ("cls", "plans", "row")
+    __slots__ = ("cls", "plans", "recorded", "row")
 
     def __init__(self, row: View) -> None:
         self.row = row
         self.cls = node_class(row.row)
         self.plans = PlanCache()
+        self.recorded: type[StructuredNode] | None = None  # the class of a node with an edge
+
+    def first_recorded(self) -> type[StructuredNode]:
+        self.recorded = self.cls.variants[1][1]
+        return self.recorded
 
     def plan(self, of: Layout, arguments: tuple[Any, ...]) -> tuple[Layout, int, Any, Outcome]:
         """The view's layout, its offset in bytes, its named arguments, what a node remembers."""
@@ -68,6 +73,11 @@ def plan_of(kind: str, of: Layout, arguments: tuple[Any, ...]) -> Any:
     """How the view ``kind`` of a layout comes out (see _Kind.plan)."""
     known = _kinds[kind]
     return known.plans.get((of, arguments)) or known.plan(of, arguments)
+
+
+def class_of(kind: str) -> type[StructuredNode]:
+    """The node class of the views of a kind."""
+    return _kinds[kind].cls
 
 
 def node_of_view(
@@ -109,7 +119,18 @@ def view_of(source: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
     result.tracked = True
     mode = modes.mode
     result.view_meta = view = _new(ViewMeta)
-    if mode & GRAD and source.tracked:
+    if mode == GRAD and source.tracked and (edge := source.edge or gradient_edge(source)):
+        # node_of_view, spelled out
+        node = _new(known.recorded or known.first_recorded())
+        node._seq = next_sequence_number()
+        node.next_edges = (edge,)
+        node._hooks = None
+        node._where = errors.caller(2)
+        node._plan = outcome
+        node.attributes = named
+        node._saved = ()
+        view.edge = (node, 0)
+    elif mode & GRAD and source.tracked:
         view.edge = node_of_view(known.cls, source, outcome, named, 4)
     else:
         view.edge = None
@@ -161,6 +182,12 @@ def view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tens
     Raises:
         RuntimeError: if the strides do not allow it (use reshape).
     """
+    if size is None and dtype is None and shape:
+        for n in shape:
+            if n.__class__ is not int:
+                break
+        else:
+            return view_of(self, "view", (shape,))
     if size is not None:
         shape = (size,)
     elif dtype is not None or (len(shape) == 1 and isinstance(shape[0], dtypes.dtype)):
@@ -208,12 +235,13 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 def reshape(self: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy."""
     of = self.layout
-    new = infer_shape(shape_argument("reshape", sizes if shape is None else (shape,)), of.numel)
+    new = shape_argument("reshape", sizes if shape is None else (shape,))
     if of.contiguous:
         return view_of(self, "view", (new,))
+    new = infer_shape(new, of.numel)
     if view_strides(of.shape, of.strides, new) is not None:
         return view_of(self, "reshape_alias", (new,))
-    return _unsafe_view(self.clone(memory_format="contiguous"), new)
+    return unsafe_view(self.clone(memory_format="contiguous"), new)
 
 
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
@@ -237,7 +265,7 @@ _UNSAFE_VIEW = node_class(
 )
 
 
-def _unsafe_view(copy: Tensor, shape: Shape) -> Tensor:
+def unsafe_view(copy: Tensor, shape: Shape) -> Tensor:
     """A fresh copy in another shape: not a view, since nobody else has the copy."""
     result = make(copy.storage, copy.offset, view_of(copy.detach(), "view", (shape,)).layout)
     record(_UNSAFE_VIEW, (copy,), (result,), {})
@@ -589,7 +617,17 @@ def accumulate_serially(place: Tensor, values: Tensor) -> None:
 
 def detach(self: Tensor) -> Tensor:
     """The same memory and version counter, without history."""
-    result = alias(self)
-    if self.tracked is not False:
-        unrecorded((self,), result, "it was detached")
+    result = _new(Tensor)
+    result.storage = self.storage
+    result.offset = self.offset
+    result.layout = self.layout
+    result.counter = self.counter
+    result.edge = result.view_meta = result.meta = None
+    tracked = self.tracked
+    if tracked is False:
+        result.tracked = False
+    elif tracked and requires_grad(self):
+        cut(result, "it was detached", 2)
+    else:
+        result.tracked = found((self,))
     return result

@@ -24,8 +24,8 @@ from ..ops.table import Structured
 from ..state import GRAD, modes
 from ..tensor import Tensor, make
 from . import tangents
-from .convert import copied, copy_elements
-from .elementwise import check_memory, check_writable
+from .convert import copied, copy_, copy_elements
+from .elementwise import check_memory, check_writable, prepare_out
 from .make import like_layout
 from .record import StructuredNode, record, record_history, wants_grad
 
@@ -160,10 +160,14 @@ def writer(name: str, preserve: bool = False) -> Callable[..., tuple[Any, Any]]:
 
     def make_both(prepare: Callable[..., Write]) -> tuple[Any, Any]:
         @functools.wraps(prepare)
-        def operator(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        def operator(self: Tensor, *args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
             of = self.layout
             of = like_layout(of) if preserve else dense_layout(of.shape, of.dtype)
-            return to_copy(self, prepare(self, *args, **kwargs), of)
+            write = prepare(self, *args, **kwargs)
+            if out is None:
+                return to_copy(self, write, of)
+            prepare_out(name, write.inputs, out, of.shape)
+            return copy_(out, to_copy(self, write, of))
 
         @functools.wraps(prepare)
         def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:

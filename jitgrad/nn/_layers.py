@@ -6,6 +6,7 @@ from .. import dtypes
 from ..dispatch.creation import arange, zeros
 from ..dispatch.elementwise import functions
 from ..dispatch.matmul import addmm, matmul, mm
+from ..dispatch.matmul import linear as matrix_linear
 from ..dispatch.record import StructuredNode, node_class, record
 from ..dispatch.reduction import norm, vector_norm
 from ..dispatch.view import reshape, t, unsqueeze, view_of
@@ -19,7 +20,6 @@ def _row(name: str, node: str) -> type[StructuredNode]:
     return node_class(structured(name, "self", grad=back, node=node))
 
 
-_VIEW = _row("linear_view", "ViewBackward0")
 _UNSAFE_VIEW = _row("linear_unsafe_view", "UnsafeViewBackward0")
 
 
@@ -43,7 +43,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     rank = input.layout.ndim
     if rank == 2 and bias is not None and weight.layout.ndim == 2:
-        return addmm(bias, input, view_of(weight, "t", ()))
+        return matrix_linear(input, weight, bias)
     if weight.layout.ndim != 2:
         result = matmul(input, t(weight))
         return result if bias is None else result + bias
@@ -54,7 +54,9 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if flat is input:
         return result
     shape = (*input.shape[:-1], weight.shape[0])
-    return _reshaped(result, shape, _UNSAFE_VIEW if bias is None else _VIEW)
+    if bias is None:
+        return _reshaped(result, shape, _UNSAFE_VIEW)
+    return view_of(result, "view", (shape,))
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

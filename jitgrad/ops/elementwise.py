@@ -328,8 +328,11 @@ op(
     aliases=("arctan2",),
     categories=REALS,
     grad={
-        "self": "grad * (other / (self * self + other * other))",
-        "other": "grad * (-self / (self * self + other * other))",
+        # At the origin, where there is no derivative, zero.
+        "self": "grad * where((self == 0) & (other == 0), 0, "
+        "other / (self * self + other * other))",
+        "other": "grad * where((self == 0) & (other == 0), 0, "
+        "-self / (self * self + other * other))",
     },
     doc="the angle of the point (other, self)",
 )
@@ -559,7 +562,7 @@ for _name, _node in (("clamp_from", "Clamp"), ("clamp_min", "ClampMin")):
         _name,
         "self min",
         "maximum(self, min)",
-        categories=(INTEGER, FLOATING),
+        categories=(INTEGER if _node == "Clamp" else BOOL, FLOATING),
         grad=_FROM,
         node=f"{_node}Backward{int(_node != 'Clamp')}",
         node_of_number=f"{_node}Backward{int(_node == 'Clamp')}",
@@ -571,7 +574,7 @@ for _name, _node in (("clamp_to", "Clamp"), ("clamp_max", "ClampMax")):
         _name,
         "self max",
         "minimum(self, max)",
-        categories=(INTEGER, FLOATING),
+        categories=(INTEGER if _node == "Clamp" else BOOL, FLOATING),
         grad=_TO,
         node=f"{_node}Backward{int(_node != 'Clamp')}",
         node_of_number=f"{_node}Backward{int(_node == 'Clamp')}",

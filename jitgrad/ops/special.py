@@ -26,7 +26,7 @@ op("isposinf", "self", "isinf(self) & (self > 0)", promote=_COMPARE, inplace=Fal
 op("isneginf", "self", "isinf(self) & (self < 0)", promote=_COMPARE, inplace=False,
    categories=_REALS, doc="whether -infinity")  # fmt: skip
 op("heaviside", "self values", "where(self == 0, values, where(self > 0, 1, 0))",
-   categories=_REALS, doc="0 below 0, 1 above, values at 0")  # fmt: skip
+   categories=(INTEGER, FLOATING), doc="0 below 0, 1 above, values at 0")  # fmt: skip
 op("nextafter", "self other", "nextafter(self, other)", categories=(FLOATING, FLOATING),
    doc="the next float from self towards other")  # fmt: skip
 op("frexp_mantissa", "self exponent", "self * exp2(trunc(-exponent / 2)) * exp2(-exponent - trunc(-exponent / 2))", categories=(FLOATING, FLOATING),

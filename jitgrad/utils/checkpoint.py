@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from .. import errors
 from ..autograd import api
 from ..autograd.function import Function
 from ..autograd.grad_mode import enable_grad, no_grad
@@ -26,6 +27,7 @@ from ..tensor import Tensor
 Contexts = Callable[[], tuple[AbstractContextManager[Any], AbstractContextManager[Any]]]
 
 _early_stop: bool | None = None  # what set_checkpoint_early_stop() says
+_debug: bool | None = None  # what set_checkpoint_debug_enabled() says
 
 
 class CheckpointError(RuntimeError):
@@ -52,6 +54,17 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop = before
 
 
+@contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """In this block, whatever calls say, whether errors tell where tensors were saved."""
+    global _debug
+    before, _debug = _debug, enabled
+    try:
+        yield
+    finally:
+        _debug = before
+
+
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,
@@ -68,7 +81,7 @@ def checkpoint(
         use_reentrant: which of the two kinds (see the module); say False.
         context_fn: returns two context managers, for the forward run and for the second one.
         determinism_check: "default" compares shapes and dtypes of the two runs, "none" does not.
-        debug: accepted for compatibility.
+        debug: keep the lines that saved something, for the error if the second run differs.
         early_stop: whether the second run may stop once everything that was saved is there.
         preserve_rng_state: whether the second run draws the same random numbers (default True).
 
@@ -97,7 +110,7 @@ def checkpoint(
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
         return _checkpointed(
-            function, args, kwargs, context_fn, determinism_check, early_stop, preserve
+            function, args, kwargs, context_fn, determinism_check, debug, early_stop, preserve
         )
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
@@ -199,10 +212,12 @@ class _Frame:
         kwargs: dict[str, Any],
         context: AbstractContextManager[Any],
         check: bool,
+        debug: bool,
         early_stop: bool,
         preserve: bool,
     ) -> None:
         self.function = function
+        self.complete = False  # whether the first run is over
         places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         self.node = _Inputs.apply(empty(0, requires_grad=True), *(args[i] for i in places)).grad_fn
         self.places = places
@@ -210,6 +225,7 @@ class _Frame:
         self.kwargs = kwargs
         self.context = context
         self.check = check
+        self.lines: list[str] | None = [] if debug else None
         self.early_stop = early_stop
         self.random_state = get_rng_state() if preserve else None
         self.holders: list[weakref.ref[_Holder]] = []
@@ -219,25 +235,38 @@ class _Frame:
         holder = _Holder(len(self.holders))
         self.holders.append(weakref.ref(holder))
         self.metadata.append(_metadata(tensor))
+        if self.lines is not None:
+            self.lines.append(errors.line_of(errors.caller()))
         return holder
 
     def unpack(self, holder: _Holder) -> Tensor:
-        task = modes.task
-        # Outside a backward pass nobody knows how long the values would be wanted.
-        found: dict[int, Tensor] = {} if task is None else task.memory.setdefault(self, {})
+        if modes.task is None:
+            # Outside a backward pass nobody knows how long the values would be wanted.
+            return self._recomputed()[holder.index]
+        memory = modes.task.memory
+        if self not in memory:
+            memory[self] = self._recomputed()
+        found: dict[int, Tensor] = memory[self]
         if holder.index not in found:
-            found.update(self._recomputed())
-        # Each value is wanted once; it must not outlive the node that asks for it.
+            raise CheckpointError(
+                "checkpoint: Unpack is being triggered for a tensor that was already unpacked once "
+                "in this backward pass. If you are calling ctx.saved_tensors in backward, make "
+                "sure to do so only once."
+            )
+        # It must not outlive the node that asks for it.
         return found.pop(holder.index)
 
     def _recomputed(self) -> dict[int, Tensor]:
         """What the function saves when it is run again, for the holders that still exist."""
         values: dict[int, Tensor] = {}
         differ: list[str] = []
+        lines: list[str] = []
         count = 0
 
         def pack(tensor: Tensor) -> Tensor:
             nonlocal count
+            if self.lines is not None:
+                lines.append(errors.line_of(errors.caller()))
             if count < len(self.holders):
                 if self.check and _metadata(tensor) != self.metadata[count]:
                     differ.append(
@@ -245,7 +274,7 @@ class _Frame:
                         f"recomputed metadata: {_metadata(tensor)}"
                     )
                 if self.holders[count]() is not None:
-                    values[count] = tensor.detach()
+                    values[count] = tensor.detach() if tensor.requires_grad else tensor
             count += 1
             if self.early_stop and count == len(self.holders):
                 raise _StopRecomputation
@@ -260,18 +289,38 @@ class _Frame:
                     self.function(*args, **self.kwargs)
             except _StopRecomputation:
                 pass
-        if count != len(self.holders):
+        # A function that asks for gradients itself may want values while it still runs.
+        if count < len(self.holders) or (count > len(self.holders) and self.complete):
+            more = (
+                "checkpoint is trying to save more tensors during recomputation than during the "
+                "original forward pass.\n"
+                if count > len(self.holders)
+                else ""
+            )
             raise CheckpointError(
                 "checkpoint: A different number of tensors was saved during the original forward "
-                f"and recomputation.\nNumber of tensors saved during forward: {len(self.holders)}"
-                f"\nNumber of tensors saved during recomputation: {count}"
+                f"and recomputation.\n{more}Number of tensors saved during forward: "
+                f"{len(self.holders)}\nNumber of tensors saved during recomputation: {count}"
+                + self._where(lines)
             )
         if differ:
             raise CheckpointError(
                 "checkpoint: Recomputed values for the following tensors have different metadata "
-                "than during the forward pass.\n" + "\n".join(differ)
+                "than during the forward pass.\n" + "\n".join(differ) + self._where(lines)
             )
         return values
+
+    def _where(self, lines: list[str]) -> str:
+        """For the debug mode: which lines saved what, in the first run and in the second."""
+        if self.lines is None:
+            return "\nPass `debug=True` to checkpoint to be told where they were saved."
+        first, second = (
+            "\n".join(f"  {i}: {x}" for i, x in enumerate(s)) for s in (self.lines, lines)
+        )
+        return (
+            "\nYou are seeing this error because you passed `debug=True` to checkpoint. Saved "
+            f"during forward at\n{first}\nand during recomputation at\n{second}"
+        )
 
 
 def _metadata(tensor: Tensor) -> Any:
@@ -288,6 +337,7 @@ def _checkpointed(
     kwargs: dict[str, Any],
     context_fn: Contexts,
     determinism_check: str,
+    debug: bool,
     early_stop: bool,
     preserve: bool,
 ) -> Any:
@@ -296,9 +346,12 @@ def _checkpointed(
     stop = early_stop if _early_stop is None else _early_stop
     forward_context, again = context_fn()
     check = determinism_check == "default"
-    frame = _Frame(function, args, kwargs, again, check, stop, preserve)
+    told = debug if _debug is None else _debug
+    frame = _Frame(function, args, kwargs, again, check, told, stop, preserve)
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    frame.complete = True
+    return result
 
 
 # With reentrancy ----------------------------------------------------------------------------------

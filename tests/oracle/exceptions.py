@@ -1,6 +1,7 @@
 """Where jitgrad is known to differ from PyTorch on samples of its operator database, and why.
 
-Keys are an operator of the database, or an operator and an aspect of it (``"sum: errors"``). A name
+Keys are an operator of the database, or an operator and an aspect of it (``"sum: errors"``) or a
+dtype (``"heaviside: bool"``). A name
 of the database with a variant (``"std_mean.unbiased"``) counts as an operator of its own. The table
 is also what docs/operators.md prints.
 """
@@ -30,10 +31,10 @@ EXCEPTIONS: dict[str, str] = {
 }
 
 
-def reason(name: str, variant: str, aspect: str) -> str | None:
-    """Why an aspect of an operator may differ; None if it may not."""
-    full = f"{name}.{variant}" if variant else name
-    for key in (full, f"{full}: {aspect}", name, f"{name}: {aspect}"):
-        if key in EXCEPTIONS:
-            return EXCEPTIONS[key]
+def reason(name: str, variant: str, aspect: str, dtype: str = "") -> str | None:
+    """Why an aspect of an operator may differ (in a dtype); None if it may not."""
+    for entry in (f"{name}.{variant}" if variant else name, name):
+        for key in (entry, f"{entry}: {aspect}", f"{entry}: {dtype}"):
+            if key in EXCEPTIONS:
+                return EXCEPTIONS[key]
     return None

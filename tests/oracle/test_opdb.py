@@ -29,9 +29,9 @@ def test_the_database_is_there() -> None:
     "op, dtype", CASES, ids=[f"{opdb.full_name(op)}-{dtype}" for op, dtype in CASES]
 )
 def test_samples(op: Any, dtype: str) -> None:
-    if (why := reason(op.name, op.variant_test_name, "function")) is not None:
+    if (why := reason(op.name, op.variant_test_name, "function", dtype)) is not None:
         pytest.skip(why)
-    wrong = opdb.unexpected(op, opdb.compared(op, dtype))
+    wrong = opdb.unexpected(op, opdb.compared(op, dtype), dtype)
     assert not wrong, opdb.report(wrong)
 
 

@@ -1,0 +1,548 @@
+"""Determinants, inverses, solutions and factorisations of matrices, by LAPACK through NumPy.
+
+Batches of matrices in the last two dimensions. Gradients are compositions of recorded operators,
+after Giles, "An extended collection of matrix derivative results" (2008), and so have derivatives
+of every order.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import dtypes, return_types
+from ..ops.table import structured
+from ..tensor import Tensor
+from . import convert
+from .elementwise import functions
+from .make import dense, strided
+from .matmul import matmul
+from .record import node_class, record
+from .reduction import prod, sum
+from .special import into
+from .view import unsafe_view, unsqueeze
+
+_f = functions
+
+
+def _t(x: Tensor) -> Tensor:
+    return x.transpose(-2, -1)
+
+
+def _check(name: str, x: Tensor, square: bool = True) -> None:
+    of = x.layout
+    if of.ndim < 2:
+        raise RuntimeError(
+            f"{name}: The input tensor A must have at least 2 dimensions."
+        )
+    if of.dtype.category < dtypes.FLOATING:
+        raise RuntimeError(
+            f"{name}: Expected a floating point or complex tensor as input. Got {of.dtype.name}"
+        )
+    if square and of.shape[-1] != of.shape[-2]:
+        raise RuntimeError(
+            f"{name}: A must be batches of square matrices, but they are {of.shape[-2]} by "
+            f"{of.shape[-1]} matrices"
+        )
+
+
+def _columns(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of batches of matrices laid out column by column, as LAPACK leaves them."""
+    *batch, n, m = shape
+    sizes = [*batch, m, n]
+    steps = list(itertools.accumulate(reversed([max(x, 1) for x in sizes]), lambda a, b: a * b, initial=1))
+    strides = list(reversed(steps[:-1]))
+    return (*strides[:-2], strides[-1], strides[-2])
+
+
+def _numpy(function: Callable[..., Any], *inputs: Tensor, by_columns: bool = True) -> list[Tensor]:
+    """NumPy's results as fresh tensors, matrices column by column."""
+    try:
+        with np.errstate(all="ignore"):
+            found = function(*(x.detach()._array() for x in inputs))
+    except np.linalg.LinAlgError as error:
+        raise LinAlgError(str(error)) from None
+    results = []
+    for values in found if isinstance(found, tuple) else (found,):
+        array = np.asarray(values)
+        d = inputs[0].layout.dtype if array.dtype.kind == "f" else dtypes.int64
+        if array.ndim >= 2 and by_columns:
+            to = strided(array.shape, _columns(array.shape), d)
+        else:
+            to = dense(array.shape, d)
+        to._array()[...] = array
+        results.append(to)
+    return results
+
+
+class LinAlgError(RuntimeError):
+    """A matrix does not have what was asked for: it is singular, or not positive definite."""
+
+
+# Inverses and solutions ---------------------------------------------------------------------------
+_INV = node_class(
+    structured(
+        "inv",
+        "self",
+        grad={"self": lambda grad, result: -matmul(_t(result), matmul(grad, _t(result)))},
+        node="LinalgInvExBackward0",
+    )
+)
+
+
+def inv(self: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The inverses of square matrices. Gradient: ``-inv.T @ grad @ inv.T``."""
+    _check("linalg.inv", self)
+    try:
+        (result,) = _numpy(np.linalg.inv, self)
+    except LinAlgError:
+        raise LinAlgError(
+            "linalg.inv: The diagonal element 1 is zero, the inversion could not be completed "
+            "because the input matrix is singular."
+        ) from None
+    record(_INV, (self,), (result,), {})
+    return into("linalg.inv", result, out, (self,))
+
+
+def _solve_left(grad: Tensor, A: Tensor, layout: Any) -> Tensor:
+    return solve(_t(A), grad).sum_to_size(layout.shape)
+
+
+_SOLVE = node_class(
+    structured(
+        "solve",
+        "A B",
+        grad={
+            "A": lambda grad, A, result, layout: -matmul(
+                solve(_t(A), grad), _t(result)
+            ).sum_to_size(layout.shape),
+            "B": _solve_left,
+        },
+        node="LinalgSolveExBackward0",
+    )
+)
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
+    """``X`` with ``A @ X = B`` (or ``X @ A = B``); ``B`` may be (batches of) vectors.
+
+    Gradient: ``G = solve(A.T, grad)`` for ``B``, ``-G @ X.T`` for ``A``.
+    """
+    _check("linalg.solve", A)
+    a, b = A.layout.shape, B.layout.shape
+    if A.layout.dtype is not B.layout.dtype:
+        raise RuntimeError(
+            "linalg.solve: Expected A and B to have the same dtype, but found A of type "
+            f"{A.layout.dtype.name} and B of type {B.layout.dtype.name} instead"
+        )
+    vector = B.layout.ndim == 1 or (len(a) - 1 == len(b) and b == a[:-1])
+    if vector:
+        if not left:
+            raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False.")
+        columns = solve(A, unsqueeze(B, -1))
+        return into("linalg.solve", unsafe_view(columns, columns.layout.shape[:-1]), out, (A, B))
+    if not left:
+        return into("linalg.solve", _t(solve(_t(A), _t(B))), out, (A, B))
+    if b[-2] != a[-1]:
+        raise RuntimeError(
+            f"linalg.solve: Incompatible shapes of A and B for the equation AX = B ({a[-2]}x{a[-1]} "
+            f"and {b[-2]}x{b[-1]})"
+        )
+    try:
+        (result,) = _numpy(np.linalg.solve, A, B)
+    except LinAlgError:
+        raise LinAlgError(
+            "torch.linalg.solve: The solver failed because the input matrix is singular."
+        ) from None
+    record(_SOLVE, (A, B), (result,), {})
+    return into("linalg.solve", result, out, (A, B))
+
+
+# Determinants -------------------------------------------------------------------------------------
+def _det_grad(grad: Tensor, self: Tensor, result: Tensor) -> Tensor:
+    """det * inv.T; of singular matrices by the singular value decomposition."""
+    scale = unsqueeze(unsqueeze(_f["mul"](grad, result), -1), -1)
+    if not bool(_f["eq"](result, 0).any()):
+        return _f["mul"](scale, _t(inv(self)))
+    u, s, vh = svd(self, full_matrices=False)
+    n = self.layout.shape[-1]
+    others = [prod(_without(s, i), -1) for i in range(n)]
+    from .shape import stack
+
+    cofactors = stack(others, -1)
+    sign = _f["mul"](det(u), det(vh))
+    inner = matmul(_f["mul"](u, unsqueeze(cofactors, -2)), vh)
+    return _f["mul"](unsqueeze(unsqueeze(_f["mul"](grad, sign), -1), -1), inner)
+
+
+def _without(s: Tensor, i: int) -> Tensor:
+    from .shape import cat
+
+    return cat([s[..., :i], s[..., i + 1 :]], -1)
+
+
+_DET = node_class(structured("det", "self", grad={"self": _det_grad}, node="LinalgDetBackward0"))
+_SLOGDET = node_class(
+    structured(
+        "slogdet",
+        "self",
+        grad={
+            "self": lambda grad, self: None
+            if grad[1] is None
+            else _f["mul"](unsqueeze(unsqueeze(grad[1], -1), -1), _t(inv(self)))
+        },
+        outputs=2,
+        node="LinalgSlogdetBackward0",
+    )
+)
+
+
+def det(self: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The determinants of square matrices. Gradient: ``grad * det * inv.T``."""
+    _check("linalg.det", self)
+    (result,) = _numpy(np.linalg.det, self, by_columns=False)
+    record(_DET, (self,), (result,), {})
+    return into("linalg.det", result, out, (self,))
+
+
+def slogdet(self: Tensor, *, out: Any = None) -> Any:
+    """The signs of determinants, and the logarithms of their magnitudes.
+
+    Gradient: ``grad * inv.T`` of the logarithm, none of the sign.
+    """
+    _check("linalg.slogdet", self)
+    both = _numpy(lambda a: tuple(np.linalg.slogdet(a)), self, by_columns=False)
+    record(_SLOGDET, (self,), both, {})
+    if out is not None:
+        both = [into("slogdet", x, o, (self,)) for x, o in zip(both, out, strict=True)]
+    return return_types.slogdet(both)
+
+
+def logdet(self: Tensor) -> Tensor:
+    """The logarithm of the determinant; NaN where that is negative."""
+    sign, logarithm = slogdet(self)
+    return _f["where"](_f["eq"](sign, -1), float("nan"), logarithm)
+
+
+# Cholesky -----------------------------------------------------------------------------------------
+def _cholesky_grad(grad: Tensor, result: Tensor, upper: bool) -> Tensor:
+    """inv(L).T @ sym(phi(L.T @ grad)) @ inv(L), phi: the lower triangle with half its diagonal."""
+    if upper:
+        grad, result = _t(grad), _t(result)
+    phi = matmul(_t(result), grad).tril()
+    phi = _f["mul"](_f["add"](phi, _t(phi.tril(-1))), 0.5)
+    # phi is symmetric now: the triangle below and its mirror image.
+    inverse = inv(result)
+    return matmul(_t(inverse), matmul(phi, inverse))
+
+
+_CHOLESKY = node_class(
+    structured(
+        "cholesky", "self", grad={"self": _cholesky_grad}, node="LinalgCholeskyExBackward0"
+    )
+)
+
+
+def cholesky(self: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
+    """The lower triangular ``L`` with ``L @ L.T`` = ``self`` (or ``L.T``, if ``upper``).
+
+    Raises:
+        LinAlgError: if a matrix is not positive definite.
+    """
+    _check("linalg.cholesky", self)
+    try:
+        (result,) = _numpy(functools.partial(np.linalg.cholesky, upper=upper), self)
+    except LinAlgError:
+        raise LinAlgError(
+            "linalg.cholesky: The factorization could not be completed because the input is not "
+            "positive-definite."
+        ) from None
+    record(_CHOLESKY, (self,), (result,), {"upper": upper})
+    return into("linalg.cholesky", result, out, (self,))
+
+
+# Eigenvalues and singular values ------------------------------------------------------------------
+def _inverse_gaps(values: Tensor) -> Tensor:
+    """1 / (v_j - v_i), zero on the diagonal."""
+    gaps = _f["sub"](unsqueeze(values, -2), unsqueeze(values, -1))
+    from .creation import eye
+
+    n = values.layout.shape[-1]
+    itself = eye(n, dtype=dtypes.bool_)
+    return _f["where"](itself, 0, _f["reciprocal"](_f["where"](itself, 1, gaps)))
+
+
+def _eigh_grad(grad: Any, self: Tensor, triangle: str) -> Tensor | None:
+    by_values, by_vectors = grad
+    values, vectors = eigh(self, triangle)
+    inner = None if by_values is None else by_values.diag_embed()
+    if by_vectors is not None:
+        turned = _f["mul"](matmul(_t(vectors), by_vectors), _inverse_gaps(values))
+        inner = turned if inner is None else _f["add"](inner, turned)
+    if inner is None:
+        return None
+    return matmul(vectors, matmul(inner, _t(vectors)))
+
+
+_EIGH = node_class(
+    structured("eigh", "self", grad={"self": _eigh_grad}, outputs=2, node="LinalgEighBackward0")
+)
+
+
+def eigh(self: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
+    """Eigenvalues (ascending) and eigenvectors of symmetric matrices; one triangle is read.
+
+    Gradient: ``V (diag(dw) + (V.T dV) / (w_j - w_i)) V.T``.
+    """
+    _check("linalg.eigh", self)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(f"linalg.eigh: Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
+    both = _numpy(lambda a: tuple(np.linalg.eigh(a, UPLO.upper())), self)
+    if both[0].layout.ndim > 1:
+        both[0] = convert.clone(both[0], memory_format="contiguous").detach()
+    record(_EIGH, (self,), both, {"triangle": UPLO})
+    if out is not None:
+        both = [into("eigh", x, o, (self,)) for x, o in zip(both, out, strict=True)]
+    return return_types.linalg_eigh(both)
+
+
+def eigvalsh(self: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
+    """The eigenvalues (ascending) of symmetric matrices."""
+    return into("linalg.eigvalsh", eigh(self, UPLO)[0], out, (self,))
+
+
+def _svd_grad(grad: Any, self: Tensor, full: bool) -> Tensor | None:
+    """Giles 3.4 (the thin decomposition)."""
+    gu, gs, gvh = grad
+    if 0 in self.layout.shape:
+        return self.new_zeros(self.layout.shape)
+    if full and gu is not None:  # columns past the thin decomposition are not determined
+        gu = gu[..., : min(self.layout.shape[-2:])]
+    if full and gvh is not None:
+        gvh = gvh[..., : min(self.layout.shape[-2:]), :]
+    if gu is None and gs is None and gvh is None:
+        return None
+    u, s, vh = svd(self, full_matrices=False)
+    inner = None if gs is None else gs.diag_embed()
+    total = None
+    n, m, k = self.layout.shape[-2], self.layout.shape[-1], s.layout.shape[-1]
+    if gu is not None or gvh is not None:
+        squares = _inverse_gaps(_f["mul"](s, s))
+        if gu is not None:
+            skew = matmul(_t(u), gu)
+            part = _f["mul"](_f["mul"](_f["sub"](skew, _t(skew)), squares), unsqueeze(s, -2))
+            inner = part if inner is None else _f["add"](inner, part)
+            if n > k:
+                left = _f["div"](_f["sub"](gu, matmul(u, skew)), unsqueeze(s, -2))
+                total = matmul(left, vh)
+        if gvh is not None:
+            skew = matmul(vh, _t(gvh))
+            part = _f["mul"](unsqueeze(s, -1), _f["mul"](_f["sub"](skew, _t(skew)), squares))
+            inner = part if inner is None else _f["add"](inner, part)
+            if m > k:
+                right = _f["div"](_f["sub"](gvh, matmul(_t(skew), vh)), unsqueeze(s, -1))
+                more = matmul(u, right)
+                total = more if total is None else _f["add"](total, more)
+    main = matmul(u, matmul(inner, vh))
+    return main if total is None else _f["add"](main, total)
+
+
+_SVD = node_class(
+    structured("svd", "self", grad={"self": _svd_grad}, outputs=3, node="LinalgSvdBackward0")
+)
+
+
+def svd(self: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
+    """``U, S, Vh`` with ``U @ diag(S) @ Vh`` = ``self``, the singular values descending."""
+    _check("linalg.svd", self, square=False)
+    three = _numpy(lambda a: tuple(np.linalg.svd(a, full_matrices)), self)
+    if three[1].layout.ndim > 1:
+        three[1] = convert.clone(three[1], memory_format="contiguous").detach()
+    record(_SVD, (self,), three, {"full": full_matrices})
+    if out is not None:
+        three = [into("svd", x, o, (self,)) for x, o in zip(three, out, strict=True)]
+    return return_types.linalg_svd(three)
+
+
+def svdvals(self: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:
+    """The singular values, descending."""
+    return into("linalg.svdvals", svd(self, False)[1], out, (self,))
+
+
+def pinv(
+    self: Tensor,
+    rcond: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """The pseudo-inverses, singular values below ``max(atol, rtol * largest)`` taken as 0."""
+    _check("linalg.pinv", self, square=hermitian)
+    if hermitian:
+        values, vectors = eigh(self)
+        kept = _f["gt"](_f["abs"](values.detach()), _threshold(self, _f["abs"](values), rcond, atol, rtol))
+        inverse = _f["where"](kept, _f["reciprocal"](_f["where"](kept, values, 1)), 0)
+        result = matmul(_f["mul"](vectors, unsqueeze(inverse, -2)), _t(vectors))
+        return into("linalg.pinv", result, out, (self,))
+    u, s, vh = svd(self, False)
+    if not s.layout.numel:
+        return self.new_zeros((*self.layout.shape[:-2], *reversed(self.layout.shape[-2:])))
+    result = matmul(_t(vh), _f["mul"](unsqueeze(_reciprocals(self, s, rcond, atol, rtol), -1), _t(u)))
+    return into("linalg.pinv", result, out, (self,))
+
+
+def _threshold(self: Tensor, s: Tensor, rcond: Any, atol: Any, rtol: Any) -> Tensor:
+    rtol = rcond if rtol is None else rtol
+    if rtol is None:
+        eps = np.finfo(self.layout.dtype.np).eps
+        rtol = float(eps) * max(self.layout.shape[-2:]) if atol is None else 0.0
+    largest = s.detach().amax(-1, keepdim=True)
+    relative = _f["mul"](largest, unsqueeze(rtol, -1) if isinstance(rtol, Tensor) else rtol)
+    if atol is None:
+        return relative
+    absolute = unsqueeze(atol, -1) if isinstance(atol, Tensor) else relative.new_full((), atol)
+    return _f["maximum"](relative, absolute)
+
+
+def _reciprocals(self: Tensor, s: Tensor, rcond: Any, atol: Any, rtol: Any) -> Tensor:
+    kept = _f["gt"](s.detach(), _threshold(self, s, rcond, atol, rtol))
+    return _f["where"](kept, _f["reciprocal"](_f["where"](kept, s, 1)), 0)
+
+
+def matrix_rank(
+    self: Tensor,
+    tol: Any = None,
+    hermitian: bool = False,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """How many singular values are above ``max(atol, rtol * largest)`` (int64)."""
+    _check("linalg.matrix_rank", self, square=hermitian)
+    s = svdvals(self.detach())
+    if not s.layout.numel:
+        return self.new_zeros(self.layout.shape[:-2], dtype=dtypes.int64)
+    above = _f["gt"](s, _threshold(self, s, None, tol if atol is None else atol, rtol))
+    return into("linalg.matrix_rank", sum(above, -1), out, ())
+
+
+# Orthogonal factors -------------------------------------------------------------------------------
+def _qr_grad(grad: Any, self: Tensor, mode: str) -> Tensor | None:
+    """(gQ + Q copyltu(R gR.T - gQ.T Q)) inv(R).T, of the square part of wide matrices.
+
+    The rest of a wide R is Q.T times the rest of the matrix (Roberts & Roberts, arXiv:2009.10071).
+    """
+    gq, gr = grad
+    if gq is None and gr is None:
+        return None
+    if mode == "r":
+        raise RuntimeError(
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please "
+            "use linalg.qr(A, mode='reduced') if you are going to require gradients."
+        )
+    rows, columns = self.layout.shape[-2:]
+    if mode == "complete" and rows > columns:
+        raise RuntimeError(
+            "The QR decomposition is not differentiable when mode='complete' and nrows > ncols"
+        )
+    q, r = qr(self)
+    right = None
+    if rows < columns:
+        rest = self[..., rows:]
+        if gr is not None:
+            right = matmul(q, gr[..., rows:])
+            more = matmul(rest, _t(gr[..., rows:]))
+            gq = more if gq is None else _f["add"](gq, more)
+            gr = gr[..., :rows]
+        else:
+            right = rest.new_zeros(rest.layout.shape)
+        r = r[..., :rows]
+    inner = None if gr is None else matmul(r, _t(gr))
+    if gq is not None:
+        part = matmul(_t(gq), q)
+        inner = _f["neg"](part) if inner is None else _f["sub"](inner, part)
+    assert inner is not None
+    left = matmul(q, _f["add"](inner.tril(), _t(inner.tril(-1))))
+    if gq is not None:
+        left = _f["add"](left, gq)
+    result = _t(solve(r, _t(left)))
+    if right is None:
+        return result
+    from .shape import cat
+
+    return cat([result, right], -1)
+
+
+_QR = node_class(
+    structured("qr", "self", grad={"self": _qr_grad}, outputs=2, node="LinalgQrBackward0")
+)
+
+
+def qr(self: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
+    """``Q`` with orthonormal columns and upper triangular ``R`` with ``Q @ R`` = ``self``."""
+    _check("linalg.qr", self, square=False)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', "
+            "or 'complete'"
+        )
+    if mode == "r":
+        both = [self.new_empty((0,)), *_numpy(lambda a: np.linalg.qr(a, "r"), self)]
+    else:
+        both = _numpy(lambda a: tuple(np.linalg.qr(a, mode)), self)
+    record(_QR, (self,), both, {"mode": mode})
+    if out is not None:
+        both = [into("qr", x, o, (self,)) for x, o in zip(both, out, strict=True)]
+    return return_types.linalg_qr(both)
+
+
+# Tensors as matrices ------------------------------------------------------------------------------
+def tensorinv(self: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of a tensor as a map between its first ``ind`` dimensions and the others."""
+    shape = self.layout.shape
+    if ind <= 0:
+        raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
+    if rows != columns:
+        raise RuntimeError(
+            f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape"
+            f"[:ind]), but got {columns} != {rows}"
+        )
+    result = inv(self.reshape(rows, columns)).reshape((*shape[ind:], *shape[:ind]))
+    return into("linalg.tensorinv", result, out, (self,))
+
+
+def tensorsolve(
+    A: Tensor, B: Tensor, dims: Sequence[int] | None = None, *, out: Tensor | None = None
+) -> Tensor:
+    """``X`` with ``tensordot(A, X, X.ndim)`` = ``B``; ``dims`` of ``A`` are moved to its end."""
+    if dims is not None:
+        A = A.movedim(tuple(dims), tuple(range(A.layout.ndim - len(dims), A.layout.ndim)))
+    shape = A.layout.shape[B.layout.ndim :]
+    size = math.prod(shape)
+    if size != B.layout.numel:
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
+            f"prod(self.shape[:other.ndim]), but got {size} != {B.layout.numel}"
+        )
+    result = solve(A.reshape(size, size), B.reshape(-1)).reshape(shape)
+    return into("linalg.tensorsolve", result, out, (A, B))
+
+
+METHODS = "det slogdet logdet pinverse inverse"
+FUNCTIONS = "det slogdet logdet pinverse inverse"
+inverse = inv
+pinverse = pinv
+NAMESPACE = {
+    "inv": inv, "solve": solve, "det": det, "slogdet": slogdet, "cholesky": cholesky, "eigh": eigh,
+    "eigvalsh": eigvalsh, "svd": svd, "svdvals": svdvals, "pinv": pinv, "matrix_rank": matrix_rank,
+    "qr": qr, "tensorinv": tensorinv, "tensorsolve": tensorsolve,
+}  # fmt: skip

@@ -1,0 +1,139 @@
+"""Which of PyTorch's operators jitgrad has, and which of them pass on the database's samples.
+
+    python -m tests.oracle.coverage [FILE]
+
+Prints the table by family and writes FILE (docs/operators.md).
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.oracle import opdb
+from tests.oracle.exceptions import EXCEPTIONS, reason
+from tests.oracle.libraries import jitgrad
+
+ROOT = Path(__file__).parents[2]
+CLASSES = {
+    "UnaryUfuncInfo": "elementwise, one input",
+    "BinaryUfuncInfo": "elementwise, two inputs",
+    "ReductionOpInfo": "reductions",
+    "ShapeFuncInfo": "shapes",
+    "SpectralFuncInfo": "fft",
+}
+PREFIXES = {
+    "nn.functional": "neural networks",
+    "linalg": "linear algebra",
+    "fft": "fft",
+    "special": "special functions",
+    "masked": "masked tensors",
+    "signal.windows": "windows",
+}
+
+
+@dataclass
+class Operator:
+    """All entries of the database with one name."""
+
+    name: str
+    family: str
+    present: bool
+    differs: dict[str, str] = field(default_factory=dict)  # aspect -> the first difference
+    excepted: dict[str, str] = field(default_factory=dict)  # aspect -> the reason
+
+
+def family(op: Any) -> str:
+    """The heading an entry is listed under."""
+    for prefix, name in PREFIXES.items():
+        if op.name.startswith(f"{prefix}."):
+            return name
+    return CLASSES.get(type(op).__name__, "other")
+
+
+def operators() -> Iterator[Operator]:
+    """Every operator of the database, run."""
+    found: dict[str, Operator] = {}
+    there = {op.name for op in opdb.present()}
+    for op in opdb.database():
+        entry = found.setdefault(op.name, Operator(op.name, family(op), op.name in there))
+        if not entry.present:
+            continue
+        results = [(d, opdb.compared(op, d)) for d in opdb.dtypes_of(op) if not _skipped(op)]
+        results.append(("", {"errors": told} if (told := opdb.error_differences(op)) else {}))
+        for dtype, differences in results:
+            for aspect, told in differences.items():
+                why = reason(op.name, op.variant_test_name, aspect, dtype)
+                if why is None:
+                    entry.differs.setdefault(aspect, told[0])
+                else:
+                    entry.excepted.setdefault(aspect, why)
+    yield from found.values()
+
+
+def _skipped(op: Any) -> bool:
+    return reason(op.name, op.variant_test_name, "function") is not None
+
+
+def table(entries: list[Operator]) -> str:
+    """The counts by family, as Markdown."""
+    families = sorted({entry.family for entry in entries})
+    lines = ["| family | in PyTorch | present | passing | failing |", "|---|---|---|---|---|"]
+    for name in [*families, "all"]:
+        rows = [entry for entry in entries if name in (entry.family, "all")]
+        present = [entry for entry in rows if entry.present]
+        failing = [entry for entry in present if entry.differs]
+        lines.append(
+            f"| {name} | {len(rows)} | {len(present)} | {len(present) - len(failing)} | "
+            f"{len(failing)} |"
+        )
+    return "\n".join(lines)
+
+
+def document(entries: list[Operator]) -> str:
+    """docs/operators.md."""
+    text = [
+        "# Operators",
+        "Written by `python -m tests.oracle.coverage` from PyTorch's own operator database: every "
+        "operator of it that jitgrad has by the same name is run on the database's samples in "
+        f"{', '.join(opdb.DTYPES)} and compared with PyTorch in values, dtypes, shapes, strides, "
+        "sharing of memory, gradients, second gradients, methods, in-place and `out=` variants "
+        "and errors.",
+        table(entries),
+        "## Differences",
+        "Where jitgrad differs from PyTorch, and why. A colon names the aspect or the dtype.",
+        "\n".join(f"- `{key}`: {why}" for key, why in sorted(EXCEPTIONS.items())),
+    ]
+    failing = [entry for entry in entries if entry.differs]
+    if failing:
+        text += ["## Failing"]
+        text += ["\n".join(f"- `{x.name}`: {', '.join(x.differs)}" for x in failing)]
+    for title, there in (("Present", True), ("Missing", False)):
+        text.append(f"## {title}")
+        for name in sorted({entry.family for entry in entries}):
+            names = [x.name for x in entries if x.family == name and x.present is there]
+            if names:
+                text.append(f"**{name}**: " + " ".join(f"`{x}`" for x in names))
+    return "\n\n".join(text) + "\n"
+
+
+def main() -> None:
+    """Run, print, write."""
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "operators.md"
+    jitgrad().set_num_threads(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        entries = list(operators())
+    for entry in entries:
+        for aspect, told in entry.differs.items():
+            print(f"{entry.name}: {aspect}: {told}"[:300])
+    print(table(entries))
+    target.write_text(document(entries))
+
+
+if __name__ == "__main__":
+    main()
