@@ -162,10 +162,15 @@ from .dtypes import (
 )
 from . import legacy as _legacy
 from .kernels.threads import get_num_threads, set_num_threads
-from .layout import broadcast_shapes
 from .ops.table import ELEMENTWISE as _ELEMENTWISE
 from .printing import set_printoptions
-from .state import get_default_dtype, is_grad_enabled, set_default_dtype
+from .state import (
+    get_default_dtype,
+    is_grad_enabled,
+    is_warn_always_enabled,
+    set_default_dtype,
+    set_warn_always,
+)
 from .tensor import Size, Tensor, device
 from .typeinfo import (
     finfo,
@@ -181,7 +186,7 @@ from .typeinfo import (
 from . import _C as _C  # isort: skip
 from . import linalg as linalg, nn as nn, optim as optim  # isort: skip
 from . import special as special, utils as utils  # isort: skip
-from . import masked as masked, signal as signal  # isort: skip
+from . import fft as fft, masked as masked, signal as signal  # isort: skip
 # (packages of operators, which come first)
 
 float = float32
@@ -212,6 +217,8 @@ for _module in (
 ):  # fmt: skip
     for _public in _module.FUNCTIONS.split():
         globals()[_public] = getattr(_module, _public)
+
+globals().update(_factorize.METHODS_BY_NAME)
 
 strided = "strided"
 contiguous_format = "contiguous"

@@ -26,7 +26,17 @@ class Layout:
         wrapped: a Python number that became a 0-d tensor; it promotes like a number.
     """
 
-    __slots__ = ("contiguous", "dense", "dtype", "nbytes", "ndim", "numel", "shape", "strides", "wrapped")
+    __slots__ = (
+        "contiguous",
+        "dense",
+        "dtype",
+        "nbytes",
+        "ndim",
+        "numel",
+        "shape",
+        "strides",
+        "wrapped",
+    )
 
     def __init__(self, shape: Shape, strides: Strides, d: dtype, wrapped: bool = False) -> None:
         self.shape = shape

@@ -92,7 +92,9 @@ def _ordered(name: str, largest: bool) -> Callable[..., Tensor]:
     ) -> Tensor:
         x = convert.to(input, dtype or input.dtype)
         return getattr(reduction, name)(
-            _kept(x, mask, _extreme(x.dtype, not largest)), _dims(dim) or (), keepdim
+            _kept(x, mask, _extreme(x.dtype, not largest)),
+            () if _dims(dim) is None else dim,
+            keepdim,
         )
 
     function.__name__ = function.__qualname__ = name
@@ -114,7 +116,7 @@ def _place(name: str, largest: bool) -> Callable[..., Tensor]:
     ) -> Tensor:
         x = convert.to(input, dtype or input.dtype)
         kept = _kept(x, mask, _extreme(x.dtype, not largest))
-        return getattr(reduction, name)(kept, dim, keepdim)
+        return convert.to(getattr(reduction, name)(kept, dim, keepdim), x.dtype)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f":func:`jitgrad.{name}` of what the mask keeps."
@@ -151,8 +153,12 @@ def median(
     return sorting.nanmedian(_kept(x, mask, math.nan), dim, keepdim)[0]
 
 
+def _correction(unbiased: bool | None, correction: float | None) -> float:
+    return int(unbiased is not False) if correction is None else correction
+
+
 def _spread(
-    input: Tensor, dim: Any, unbiased: bool, keepdim: bool, d: dtype | None, mask: Tensor | None
+    input: Tensor, dim: Any, correction: float, keepdim: bool, d: dtype | None, mask: Tensor | None
 ) -> Tensor:
     x = convert.to(input, _accumulated(input, d))
     if x.dtype.category < FLOATING:
@@ -162,33 +168,35 @@ def _spread(
     distance = _kept(_f["sub"](x, center), mask, 0)
     total = reduction.sum(_f["mul"](distance, distance), _dims(dim), keepdim)
     count = count if keepdim else count.reshape(total.shape)
-    return _f["div"](total, _f["clamp_min"](_f["sub"](count, int(unbiased)), 0))
+    return _f["div"](total, _f["clamp_min"](_f["sub"](count, correction), 0))
 
 
 def var(
     input: Tensor,
     dim: Any = None,
-    unbiased: bool = False,
+    unbiased: bool | None = None,
     *,
+    correction: float | None = None,
     keepdim: bool = False,
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
     """The variance of what the mask keeps."""
-    return _spread(input, dim, unbiased, keepdim, dtype, mask)
+    return _spread(input, dim, _correction(unbiased, correction), keepdim, dtype, mask)
 
 
 def std(
     input: Tensor,
     dim: Any = None,
-    unbiased: bool = False,
+    unbiased: bool | None = None,
     *,
+    correction: float | None = None,
     keepdim: bool = False,
     dtype: dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
     """The standard deviation of what the mask keeps."""
-    return _f["sqrt"](_spread(input, dim, unbiased, keepdim, dtype, mask))
+    return _f["sqrt"](_spread(input, dim, _correction(unbiased, correction), keepdim, dtype, mask))
 
 
 def norm(
@@ -208,7 +216,7 @@ def norm(
 
 def logsumexp(
     input: Tensor,
-    dim: Any,
+    dim: Any = None,
     *,
     keepdim: bool = False,
     dtype: dtype | None = None,
@@ -216,7 +224,7 @@ def logsumexp(
 ) -> Tensor:
     """``log(sum(exp))`` of what the mask keeps."""
     x = convert.to(input, dtype or input.dtype)
-    return reduction.logsumexp(_kept(x, mask, _extreme(x.dtype, False)), dim, keepdim)
+    return reduction.logsumexp(_kept(x, mask, _extreme(x.dtype, False)), _dims(dim), keepdim)
 
 
 def logaddexp(

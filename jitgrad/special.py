@@ -19,8 +19,7 @@ for _name in _ROWS.split():
 globals().update(_special.polynomials)
 modified_bessel_i0, modified_bessel_i1 = (_special.without_gradient(n) for n in ("i0", "i1"))
 
-__all__ = [
+__all__ = [  # and the names of the rows and polynomials above
     "log_softmax", "logsumexp", "softmax", "logit", "polygamma", "xlog1py", "xlogy", "zeta",
-    "multigammaln", *(name.partition("=")[0] for name in _ROWS.split()), *_special.polynomials,
-    "modified_bessel_i0", "modified_bessel_i1",
+    "multigammaln", "modified_bessel_i0", "modified_bessel_i1",
 ]  # fmt: skip

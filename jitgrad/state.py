@@ -81,6 +81,9 @@ _default_dtype = dtypes.float32
 _on_default_dtype: list[Callable[[], None]] = []
 
 
+_warn_always = False
+
+
 def get_default_dtype() -> dtype:
     """The dtype of tensors made from Python floats (float32 unless changed)."""
     return _default_dtype
@@ -94,6 +97,17 @@ def set_default_dtype(d: dtype) -> None:
     _default_dtype = d
     for forget in _on_default_dtype:
         forget()
+
+
+def set_warn_always(b: bool) -> None:
+    """Whether warnings that are given once per process are given every time."""
+    global _warn_always
+    _warn_always = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What :func:`set_warn_always` was last told."""
+    return _warn_always
 
 
 def on_default_dtype(forget: Callable[[], None]) -> None:

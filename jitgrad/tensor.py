@@ -537,7 +537,7 @@ class Tensor:
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         meta = self.autograd_meta()
-        if self.is_leaf or meta.retains_grad:
+        if self._last_edge() is None or meta.retains_grad:
             return
         meta.retains_grad = True
         hooks_of(self.grad_fn).retained[self.output_nr] = weakref.ref(self)  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ PHRASES = (
     "its base or another view of its base has been modified inplace",
     "function that returns multiple views",
     "was created in no_grad mode",
-    "inference mode",
+    "was created in inference mode",
     "modified by an inplace operation",
     "has been detached in-place",
     "Can't detach views in-place",
@@ -382,12 +382,13 @@ class Programs(RuleBasedStateMachine):
         pair = self.pick(x)
         if not pair[1].numel() and kind in ("amax", "index"):
             return
-        self.step(UNARY[kind], pair, mode=mode)
+        self.step(_results(UNARY[kind], pair, mode=mode), pair, mode=mode)
 
     @rule(x=numbers, y=numbers, kind=st.sampled_from(sorted(BINARY)), mode=modes)
     def combine(self, x: int, y: int, kind: str, mode: str) -> None:
         pair = self.pick(x)
-        self.step(BINARY[kind], pair, self.fitting(pair, y), mode=mode)
+        other = self.fitting(pair, y)
+        self.step(_results(BINARY[kind], pair, other, mode=mode), pair, other, mode=mode)
 
     @rule(x=numbers, kind=st.sampled_from(sorted(WRITES)), a=few, i=numbers, mode=modes)
     def write(self, x: int, kind: str, a: float, i: int, mode: str) -> None:
@@ -443,8 +444,11 @@ class Programs(RuleBasedStateMachine):
             x.data.fill_(1)  # what is new is undefined
 
         pair = self.pick(x)
-        # A refused growth leaves PyTorch's tensor with the new shape over the old memory.
-        if pair[1].untyped_storage().resizable():
+        # A refused growth leaves PyTorch's tensor with the new shape over the old memory, and a
+        # resized one with views whose gradients it writes past the end of the base's.
+        storage = pair[1].untyped_storage()
+        shared = sum(p[1].untyped_storage().data_ptr() == storage.data_ptr() for p in self.pool)
+        if storage.resizable() and shared <= 1 and not pair[1]._is_view():
             self.step(resize, pair, writes=True)
 
     @rule(x=numbers)
@@ -541,6 +545,16 @@ class Programs(RuleBasedStateMachine):
     def forget(self, x: int) -> None:
         if len(self.pool) > 2:
             del self.pool[x % len(self.pool)]
+
+
+def _results(fn: Callable[..., Any], *pairs: tuple[Any, Any], mode: str) -> Callable[..., Any]:
+    """``fn``, of whose results copies are taken where their versions are PyTorch's own affair.
+
+    Outside inference mode it counts how often an operator on inference tensors writes its result.
+    """
+    if mode == "inference" or not any(pair[1].is_inference() for pair in pairs):
+        return fn
+    return lambda *args: fn(*args).clone()
 
 
 _EXPECTED = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError)

@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import errors
 from ..layout import Layout
+from ..state import is_warn_always_enabled
 from ..tensor import Size, Tensor
 from . import cut, engine
 from .function_outputs import filled
@@ -39,8 +40,7 @@ def _roots(outputs: Sequence[Any], grads: Any, name: str) -> list[tuple[Edge, Te
             raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients in {name}()")
     roots = []
     for index, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
-        edge = _edge(output)
-        if edge is None:
+        if isinstance(output, Tensor) and not output.requires_grad:
             raise errors.no_grad_root(index, cut.explain(output))
         of = _layout(output)
         if grad is None:
@@ -59,6 +59,9 @@ def _roots(outputs: Sequence[Any], grads: Any, name: str) -> list[tuple[Edge, Te
                     f"{grad.dtype} and output[{index}] has a dtype of {of.dtype}."
                 )
             grad = grad.to(of.dtype)
+        edge = _edge(output)
+        if edge is None:  # a view that was taken before its base required grad
+            raise errors.no_grad_root(index, cut.explain(output))
         roots.append((edge, grad))
     return roots
 
@@ -236,7 +239,7 @@ def _batched(
 
 def _warn_about_cycles() -> None:
     global _warned_about_cycles
-    if not _warned_about_cycles:
+    if not _warned_about_cycles or is_warn_always_enabled():
         _warned_about_cycles = True
         warnings.warn(
             "Using backward() with create_graph=True will create a reference cycle between the "

@@ -8,6 +8,7 @@ are summed before any hook sees them.
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -143,13 +144,38 @@ class GraphTask:
     def _run_leaf(self, node: AccumulateGrad, grad: Any, owned: bool) -> None:
         meta, hooks = node.variable.autograd_meta(), node._hooks
         if hooks is not None and hooks.pre:
+            given = grad
             (grad,) = run_prehooks(hooks.pre, [grad])
+            # The leaf may keep what a hook made for it, unless the hook keeps it too.
+            owned = grad is not given and grad is not None and _unheld(_references(grad), grad)
         if grad is not None:
-            node.accumulate(grad, owned and hooks is None, self.create_graph)
+            node.accumulate(grad, owned, self.create_graph)
         if meta.post_accumulate:  # even if there was nothing to add
             run_post_accumulate(meta.post_accumulate, node.variable)
         if hooks is not None and hooks.post:
             run_posthooks(hooks.post, (), [grad])
+
+
+def _references(x: Any) -> int:
+    """How many references there are to what a local variable of the caller holds."""
+    return sys.getrefcount(x)
+
+
+def _alone() -> int:
+    probe = object()
+    return _references(probe)
+
+
+_ALONE = _alone()  # how many there are if nothing else holds it
+
+
+def _unheld(references: int, grad: Tensor) -> bool:
+    """Whether nobody else holds a gradient that was made by code of the user's.
+
+    The caller counts the references to it, in the first argument: later it is itself one more. Its
+    memory must be held by the gradient alone, as storage and as version counter.
+    """
+    return references == _ALONE and _references(grad.storage) == _ALONE + 1
 
 
 def _dependencies(roots: Iterable[Node], oldest: int = 0) -> dict[Node, int]:
@@ -317,6 +343,7 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
     watched = captures is not None or needed is not None or task.anomaly is not None
     buffers: dict[Node, Any] = {}
     owned: set[Node] = set()  # whose gradient is memory that nobody else holds
+    unknown: set[Node] = set()  # accumulators whose gradient comes from code of the user's
     ready: list[tuple[int, Node]] = []
     leaves: deque[Node] = deque()
 
@@ -355,7 +382,8 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
                 owns = node in owned and (meta is None or meta.hooks is None)
                 task.evaluate_leaf(node, grad, owns)  # type: ignore[arg-type]
             elif grad is not None:
-                node.accumulate(grad, node in owned, create_graph)  # type: ignore[attr-defined]
+                owns = node in owned or (node in unknown and _unheld(_references(grad), grad))
+                node.accumulate(grad, owns, create_graph)  # type: ignore[attr-defined]
             continue
         if not ready:
             return
@@ -390,6 +418,8 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
                             buffers[child] = grad
                             if fresh and fresh[index] and (relays or grad.storage is not entered):
                                 owned.add(child)
+                            elif not node._trusted and child._seq == FOREVER:
+                                unknown.add(child)
                         else:
                             buffers[child] = held + grad
                             owned.add(child)
@@ -403,3 +433,4 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
                     else:
                         heappush(ready, (-child._seq, child))
             index += 1  # noqa: SIM113
+        outs = ()  # what was passed on is the receivers'

@@ -230,12 +230,12 @@ def accumulator_edge(leaf: Tensor) -> Edge:
     """The edge to the leaf's accumulator, which is unique while anything holds it."""
     meta = leaf.meta or leaf.autograd_meta()
     reference = meta.accumulator
-    node = None if reference is None else reference()
-    if node is None:
-        node = _new(AccumulateGrad)
-        node._hooks = None
-        node.variable = leaf
-        meta.accumulator = _weak(node)
+    if reference is not None and (node := reference()) is not None:
+        return (node, 0)
+    node = _new(AccumulateGrad)
+    node._hooks = None
+    node.variable = leaf
+    meta.accumulator = _weak(node)
     return (node, 0)
 
 

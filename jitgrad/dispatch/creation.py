@@ -449,6 +449,10 @@ def arange(
     if d is None:
         integral_out = out is not None and out.layout.dtype.category < dtypes.FLOATING
         d = dtypes.int64 if integral or integral_out else state.get_default_dtype()
+    if d is dtypes.int64 and not integral:  # PyTorch cuts the bounds first, for this dtype alone
+        start, end, step, integral = int(start), int(end), int(step), True
+        if step == 0:
+            raise ValueError("step must be nonzero")
     if integral:
         count = -((start - end) // step)
     else:

@@ -1,4 +1,4 @@
-"""Diagonals, triangles and blocks; views written back into copies; grids and products of vectors."""
+"""Diagonals, triangles and blocks; views written back into copies; grids; copies of views."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ from .record import node_class, record
 from .shape import cat, stack
 from .special import into
 from .statistics import cumprod
-from .view import as_strided, atleast_1d, atleast_2d, atleast_3d, diagonal, select, slice_, unsafe_view, view_of
+from .view import (
+    as_strided,
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    diagonal,
+    select,
+    slice_,
+    unsafe_view,
+    view_of,
+)
 
 _f = functions
 
@@ -102,9 +112,11 @@ _SCATTERS = {
 
 
 def _scatter(name: str, self: Tensor, src: Tensor, place: Any) -> Tensor:
-    result = self.new_empty_strided(self.layout.shape, self.layout.strides) if (
-        self.layout.dense or name == "as_strided_scatter"
-    ) else fresh(dense_layout(self.layout.shape, self.layout.dtype))
+    result = (
+        self.new_empty_strided(self.layout.shape, self.layout.strides)
+        if (self.layout.dense or name == "as_strided_scatter")
+        else fresh(dense_layout(self.layout.shape, self.layout.dtype))
+    )
     convert.copy_elements(self, result)
     target = place(result.detach())
     if target.layout.shape != src.layout.shape:
@@ -160,7 +172,9 @@ def as_strided_scatter(
 # Triangles ----------------------------------------------------------------------------------------
 def _triangle(name: str, row: int, col: int, offset: int, upper: bool, dtype: Any) -> Tensor:
     if row < 0 or col < 0:
-        raise RuntimeError(f"{'row' if row < 0 else 'col'} must be non-negative, got {min(row, col)}")
+        raise RuntimeError(
+            f"{'row' if row < 0 else 'col'} must be non-negative, got {min(row, col)}"
+        )
     d = dtype or dtypes.int64
     distance = _f["sub"](arange(col), arange(row).unsqueeze(1))
     inside = _f["ge" if upper else "le"](distance, offset)
@@ -170,14 +184,26 @@ def _triangle(name: str, row: int, col: int, offset: int, upper: bool, dtype: An
 
 
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
 ) -> Tensor:
     """The row and column indices of a matrix's lower triangle, ``[2, count]``."""
     return _triangle("tril_indices", row, col, offset, False, dtype)
 
 
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None, layout: Any = None
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
 ) -> Tensor:
     """The row and column indices of a matrix's upper triangle, ``[2, count]``."""
     return _triangle("triu_indices", row, col, offset, True, dtype)
@@ -186,7 +212,9 @@ def triu_indices(
 # Joining ------------------------------------------------------------------------------------------
 def _several(name: str, tensors: Any) -> tuple[Tensor, ...]:
     if isinstance(tensors, Tensor):
-        raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
+        raise TypeError(
+            f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor"
+        )
     return tuple(tensors)
 
 
@@ -232,7 +260,9 @@ def block_diag(*tensors: Tensor) -> Tensor:
         return zeros((1, 0))
     for i, t in enumerate(tensors):
         if not isinstance(t, Tensor):
-            raise TypeError(f"block_diag(): argument 'tensors' must be tuple of Tensors, not {type(t).__name__}")
+            raise TypeError(
+                f"block_diag(): argument 'tensors' must be tuple of Tensors, not {type(t).__name__}"
+            )
         if t.layout.ndim > 2:
             raise RuntimeError(
                 f"block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has "
@@ -263,12 +293,15 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     for t in tensors:
         if t.layout.ndim > 1:
-            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t.layout.ndim}D")
+            raise RuntimeError(
+                "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
+                f"{t.layout.ndim}D"
+            )
         if t.layout.dtype is not tensors[0].layout.dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(
-            f"torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {indexing}"
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
         )
     swap = indexing == "xy" and len(tensors) >= 2
     given = (tensors[1], tensors[0], *tensors[2:]) if swap else tensors

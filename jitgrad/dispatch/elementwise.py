@@ -13,7 +13,7 @@ import numpy as np
 from .. import dtypes, errors
 from ..autograd.cut import found, unrecorded
 from ..autograd.node import Grads, Node, OperationNode
-from ..autograd.saved import note_inputs, pack_result, save_result, unpack, wants_grad
+from ..autograd.saved import note_inputs, pack_result, unpack, wants_grad
 from ..autograd.saved import recorded as note_recorded
 from ..autograd.views import check_inplace, gradient_edge, rebase_history, requires_grad
 from ..kernels import drivers
@@ -26,6 +26,7 @@ from ..storage import ReadOnly, INFERENCE_COUNTER, Storage
 from ..tensor import Tensor
 from . import plans, tangents, templates
 from .make import NUMBERS, constant, python_number
+from .record import saver
 
 BYTE = np.dtype(np.uint8)
 _new = object.__new__
@@ -122,18 +123,6 @@ def _passed_on(count: int, positions: Sequence[int]) -> Callable[[Node, Any], Gr
     return apply
 
 
-def _saver(saves: tuple[str, ...], inputs: tuple[str, ...]) -> Callable[..., tuple[Any, ...]]:
-    """``save(*inputs, result)`` for a node that saves these values."""
-    parts = [
-        "(lambda kept: (kept, kept.counter.version))(save_result(result))"
-        if name == "result"
-        else f"({name}, {name}.counter.version)"
-        for name in saves
-    ]
-    source = f"def save({', '.join(inputs)}, result):\n    return {' + '.join(parts) or '()'}\n"
-    return templates.define(source, "save", {"save_result": save_result})
-
-
 def _node_class(row: Elementwise, wanted: tuple[str, ...]) -> type[ElementwiseNode]:
     """The node class for one choice of inputs that want gradients."""
     names = plans.formula_names(row, wanted)
@@ -170,7 +159,7 @@ def _node_class(row: Elementwise, wanted: tuple[str, ...]) -> type[ElementwiseNo
         "wanted": wanted,
         "saves": saves,
         "apply": apply,
-        "save": staticmethod(_saver(saves, row.inputs)) if saves else None,
+        "save": staticmethod(saver(saves, row.inputs)) if saves else None,
         "_fresh": tuple(x in wanted for x in row.inputs),
         "formulas": _LazyFormulas(row),
     }

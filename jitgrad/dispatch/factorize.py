@@ -37,9 +37,7 @@ def _t(x: Tensor) -> Tensor:
 def _check(name: str, x: Tensor, square: bool = True) -> None:
     of = x.layout
     if of.ndim < 2:
-        raise RuntimeError(
-            f"{name}: The input tensor A must have at least 2 dimensions."
-        )
+        raise RuntimeError(f"{name}: The input tensor A must have at least 2 dimensions.")
     if of.dtype.category < dtypes.FLOATING:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {of.dtype.name}"
@@ -55,7 +53,9 @@ def _columns(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of batches of matrices laid out column by column, as LAPACK leaves them."""
     *batch, n, m = shape
     sizes = [*batch, m, n]
-    steps = list(itertools.accumulate(reversed([max(x, 1) for x in sizes]), lambda a, b: a * b, initial=1))
+    steps = list(
+        itertools.accumulate(reversed([max(x, 1) for x in sizes]), lambda a, b: a * b, initial=1)
+    )
     strides = list(reversed(steps[:-1]))
     return (*strides[:-2], strides[-1], strides[-2])
 
@@ -118,9 +118,9 @@ _SOLVE = node_class(
         "solve",
         "A B",
         grad={
-            "A": lambda grad, A, result, layout: -matmul(
-                solve(_t(A), grad), _t(result)
-            ).sum_to_size(layout.shape),
+            "A": lambda grad, A, result, layout: (
+                -matmul(solve(_t(A), grad), _t(result)).sum_to_size(layout.shape)
+            ),
             "B": _solve_left,
         },
         node="LinalgSolveExBackward0",
@@ -143,15 +143,18 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     vector = B.layout.ndim == 1 or (len(a) - 1 == len(b) and b == a[:-1])
     if vector:
         if not left:
-            raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False.")
+            raise RuntimeError(
+                "linalg.solve: Vector broadcasting of the left hand side is not supported for "
+                "left=False."
+            )
         columns = solve(A, unsqueeze(B, -1))
         return into("linalg.solve", unsafe_view(columns, columns.layout.shape[:-1]), out, (A, B))
     if not left:
         return into("linalg.solve", _t(solve(_t(A), _t(B))), out, (A, B))
     if b[-2] != a[-1]:
         raise RuntimeError(
-            f"linalg.solve: Incompatible shapes of A and B for the equation AX = B ({a[-2]}x{a[-1]} "
-            f"and {b[-2]}x{b[-1]})"
+            "linalg.solve: Incompatible shapes of A and B for the equation AX = B "
+            f"({a[-2]}x{a[-1]} and {b[-2]}x{b[-1]})"
         )
     try:
         (result,) = _numpy(np.linalg.solve, A, B)
@@ -192,9 +195,11 @@ _SLOGDET = node_class(
         "slogdet",
         "self",
         grad={
-            "self": lambda grad, self: None
-            if grad[1] is None
-            else _f["mul"](unsqueeze(unsqueeze(grad[1], -1), -1), _t(inv(self)))
+            "self": lambda grad, self: (
+                None
+                if grad[1] is None
+                else _f["mul"](unsqueeze(unsqueeze(grad[1], -1), -1), _t(inv(self)))
+            )
         },
         outputs=2,
         node="LinalgSlogdetBackward0",
@@ -242,9 +247,7 @@ def _cholesky_grad(grad: Tensor, result: Tensor, upper: bool) -> Tensor:
 
 
 _CHOLESKY = node_class(
-    structured(
-        "cholesky", "self", grad={"self": _cholesky_grad}, node="LinalgCholeskyExBackward0"
-    )
+    structured("cholesky", "self", grad={"self": _cholesky_grad}, node="LinalgCholeskyExBackward0")
 )
 
 
@@ -302,7 +305,7 @@ def eigh(self: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
     _check("linalg.eigh", self)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"linalg.eigh: Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    both = _numpy(lambda a: tuple(np.linalg.eigh(a, UPLO.upper())), self)
+    both = _numpy(lambda a: tuple(np.linalg.eigh(a, "U" if UPLO in "Uu" else "L")), self)
     if both[0].layout.ndim > 1:
         both[0] = convert.clone(both[0], memory_format="contiguous").detach()
     record(_EIGH, (self,), both, {"triangle": UPLO})
@@ -348,6 +351,7 @@ def _svd_grad(grad: Any, self: Tensor, full: bool) -> Tensor | None:
                 right = _f["div"](_f["sub"](gvh, matmul(_t(skew), vh)), unsqueeze(s, -1))
                 more = matmul(u, right)
                 total = more if total is None else _f["add"](total, more)
+    assert inner is not None
     main = matmul(u, matmul(inner, vh))
     return main if total is None else _f["add"](main, total)
 
@@ -357,7 +361,9 @@ _SVD = node_class(
 )
 
 
-def svd(self: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
+def svd(
+    self: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None
+) -> Any:
     """``U, S, Vh`` with ``U @ diag(S) @ Vh`` = ``self``, the singular values descending."""
     _check("linalg.svd", self, square=False)
     three = _numpy(lambda a: tuple(np.linalg.svd(a, full_matrices)), self)
@@ -387,14 +393,18 @@ def pinv(
     _check("linalg.pinv", self, square=hermitian)
     if hermitian:
         values, vectors = eigh(self)
-        kept = _f["gt"](_f["abs"](values.detach()), _threshold(self, _f["abs"](values), rcond, atol, rtol))
+        kept = _f["gt"](
+            _f["abs"](values.detach()), _threshold(self, _f["abs"](values), rcond, atol, rtol)
+        )
         inverse = _f["where"](kept, _f["reciprocal"](_f["where"](kept, values, 1)), 0)
         result = matmul(_f["mul"](vectors, unsqueeze(inverse, -2)), _t(vectors))
         return into("linalg.pinv", result, out, (self,))
     u, s, vh = svd(self, False)
     if not s.layout.numel:
         return self.new_zeros((*self.layout.shape[:-2], *reversed(self.layout.shape[-2:])))
-    result = matmul(_t(vh), _f["mul"](unsqueeze(_reciprocals(self, s, rcond, atol, rtol), -1), _t(u)))
+    result = matmul(
+        _t(vh), _f["mul"](unsqueeze(_reciprocals(self, s, rcond, atol, rtol), -1), _t(u))
+    )
     return into("linalg.pinv", result, out, (self,))
 
 
@@ -497,7 +507,7 @@ def qr(self: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     if mode == "r":
         both = [self.new_empty((0,)), *_numpy(lambda a: np.linalg.qr(a, "r"), self)]
     else:
-        both = _numpy(lambda a: tuple(np.linalg.qr(a, mode)), self)
+        both = _numpy(lambda a: tuple(np.linalg.qr(a, "complete" if mode == "complete" else "reduced")), self)
     record(_QR, (self,), both, {"mode": mode})
     if out is not None:
         both = [into("qr", x, o, (self,)) for x, o in zip(both, out, strict=True)]
@@ -537,12 +547,148 @@ def tensorsolve(
     return into("linalg.tensorsolve", result, out, (A, B))
 
 
-METHODS = "det slogdet logdet pinverse inverse"
-FUNCTIONS = "det slogdet logdet pinverse inverse"
+# Variants -----------------------------------------------------------------------------------------
+def _no_errors(result: Tensor, batch: tuple[int, ...]) -> Tensor:
+    """LAPACK's ``info`` of a success: int32 zeros, one for each matrix."""
+    return result.new_zeros(batch, dtype=dtypes.int32)
+
+
+def inv_ex(self: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
+    """:func:`inv`, and an int32 ``info`` of zeros; singular matrices raise."""
+    result = inv(self)
+    return return_types.linalg_inv_ex((result, _no_errors(result, self.layout.shape[:-2])))
+
+
+def solve_ex(
+    A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None
+) -> Any:
+    """:func:`solve`, and an int32 ``info`` of zeros; singular matrices raise."""
+    result = solve(A, B, left=left)
+    return return_types.linalg_solve_ex((result, _no_errors(result, A.layout.shape[:-2])))
+
+
+def cholesky_ex(
+    self: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
+) -> Any:
+    """:func:`cholesky`, and an int32 ``info`` of zeros; other matrices raise."""
+    result = cholesky(self, upper=upper)
+    return return_types.linalg_cholesky_ex((result, _no_errors(result, self.layout.shape[:-2])))
+
+
+def old_cholesky(self: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """:func:`cholesky` with ``upper`` as a positional argument."""
+    return into("cholesky", cholesky(self, upper=upper), out, (self,))
+
+
+def old_qr(self: Tensor, some: bool = True, *, out: Any = None) -> Any:
+    """:func:`qr`, "reduced" if ``some``, else "complete"."""
+    return return_types.qr(qr(self, "reduced" if some else "complete", out=out))
+
+
+def old_svd(self: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
+    """:func:`svd` that gives ``V`` in place of ``Vh``; without ``compute_uv`` zeros for both."""
+    if not compute_uv:
+        n, m = self.layout.shape[-2:]
+        batch = self.layout.shape[:-2]
+        zero = (self.new_zeros((*batch, k, k)) for k in (n, m))
+        three: Any = (next(zero), svdvals(self), next(zero))
+    else:
+        u, s, vh = svd(self, not some)
+        three = (u, s, _t(vh))
+    if out is not None:
+        three = tuple(into("svd", x, o, (self,)) for x, o in zip(three, out, strict=True))
+    return return_types.svd(three)
+
+
+def solve_triangular(
+    A: Tensor,
+    B: Tensor,
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:
+    """:func:`solve` that reads one triangle of ``A`` (and takes its diagonal for ones)."""
+    _check("linalg.solve_triangular", A)
+    side = A.triu(int(unitriangular)) if upper else A.tril(-int(unitriangular))
+    if unitriangular:
+        side = _f["add"](side, A.new_ones(A.layout.shape[-1:]).diag_embed())
+    return into("linalg.solve_triangular", solve(side, B, left=left), out, (A, B))
+
+
+def cholesky_solve(
+    B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None
+) -> Tensor:
+    """``X`` with ``(L @ L.T) @ X`` = ``B`` (with ``upper``: ``L.T @ L``)."""
+    lower = _t(L) if upper else L
+    half = solve_triangular(lower, B, upper=False)
+    return into("cholesky_solve", solve_triangular(_t(lower), half, upper=True), out, (B, L))
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of the matrix whose Cholesky factor is ``L``."""
+    _check("cholesky_inverse", L)
+    factor = inv(L.triu() if upper else L.tril())
+    result = matmul(factor, _t(factor)) if upper else matmul(_t(factor), factor)
+    return into("cholesky_inverse", result, out, (L,))
+
+
+def cond(self: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """Condition numbers: the norm of a matrix times that of its inverse (2: of singular values)."""
+    from .linalg import matrix_norm
+
+    _check("linalg.cond", self, square=p not in (None, 2, -2))
+    if p in (None, 2, -2):
+        s = svdvals(self)
+        a, b = (s[..., -1], s[..., 0]) if p == -2 else (s[..., 0], s[..., -1])
+        result = _f["div"](a, b)
+    else:
+        result = _f["mul"](matrix_norm(self, p), matrix_norm(inv(self), p))
+    return into("linalg.cond", result, out, (self,))
+
+
+_PADE = (64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
+         129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
+         40840800.0, 960960.0, 16380.0, 182.0, 1.0)  # fmt: skip
+
+
+def matrix_exp(self: Tensor) -> Tensor:
+    """The exponentials of square matrices, by scaling, a Padé approximant of degree 13 and squaring
+    (Higham, "The scaling and squaring method for the matrix exponential revisited", 2005)."""
+    from .creation import eye
+
+    _check("linalg.matrix_exp", self)
+    if not self.layout.numel:
+        return convert.clone(self)
+    largest = float(_f["abs"](self.detach()).sum(-2).max())
+    halvings = max(0, math.ceil(math.log2(largest / 5.37))) if 5.37 < largest < math.inf else 0
+    a = _f["mul"](self, 2.0**-halvings)
+    a2 = matmul(a, a)
+    powers = [eye(self.layout.shape[-1], dtype=self.layout.dtype), a2]
+    while len(powers) < 7:
+        powers.append(matmul(powers[-1], a2))
+    odd = even = None
+    for k, power in enumerate(powers):
+        e, o = _f["mul"](power, _PADE[2 * k]), _f["mul"](power, _PADE[2 * k + 1])
+        even, odd = (e, o) if even is None else (_f["add"](even, e), _f["add"](odd, o))
+    assert even is not None and odd is not None
+    u = matmul(a, odd)
+    result = solve(_f["sub"](even, u), _f["add"](even, u))
+    for _ in range(halvings):
+        result = matmul(result, result)
+    return result
+
+
+METHODS = "det slogdet logdet pinverse inverse cholesky_solve cholesky_inverse matrix_exp"
+FUNCTIONS = METHODS
+METHODS_BY_NAME = {"cholesky": old_cholesky, "qr": old_qr, "svd": old_svd}
 inverse = inv
 pinverse = pinv
 NAMESPACE = {
     "inv": inv, "solve": solve, "det": det, "slogdet": slogdet, "cholesky": cholesky, "eigh": eigh,
     "eigvalsh": eigvalsh, "svd": svd, "svdvals": svdvals, "pinv": pinv, "matrix_rank": matrix_rank,
-    "qr": qr, "tensorinv": tensorinv, "tensorsolve": tensorsolve,
+    "qr": qr, "tensorinv": tensorinv, "tensorsolve": tensorsolve, "inv_ex": inv_ex,
+    "solve_ex": solve_ex, "cholesky_ex": cholesky_ex, "solve_triangular": solve_triangular,
+    "cond": cond, "matrix_exp": matrix_exp,
 }  # fmt: skip

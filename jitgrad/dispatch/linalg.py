@@ -50,9 +50,7 @@ def addr(
     """``beta * self + alpha * outer(vec1, vec2)``."""
     for i, v in enumerate((vec1, vec2)):
         if v.layout.ndim != 1:
-            raise RuntimeError(
-                f"addr: Expected 1-D argument vec{i + 1}, but got {v.layout.ndim}-D"
-            )
+            raise RuntimeError(f"addr: Expected 1-D argument vec{i + 1}, but got {v.layout.ndim}-D")
     return into("addr", _blend(self, outer(vec1, vec2), beta, alpha), out, (self, vec1, vec2))
 
 
@@ -86,9 +84,7 @@ def _in_place(function: Any) -> Any:
     return inplace
 
 
-addmm_, baddbmm_, addmv_, addr_, addbmm_ = map(
-    _in_place, (addmm, baddbmm, addmv, addr, addbmm)
-)
+addmm_, baddbmm_, addmv_, addr_, addbmm_ = map(_in_place, (addmm, baddbmm, addmv, addr, addbmm))
 
 
 # Products of several ------------------------------------------------------------------------------
@@ -121,9 +117,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.layout.ndim, b.layout.ndim):
-            raise RuntimeError(
-                f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}"
-            )
+            raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
         first, second = range(a.layout.ndim - dims, a.layout.ndim), range(dims)
     else:
         first, second = ((x,) if isinstance(x, int) else x for x in dims)  # type: ignore[assignment]
@@ -171,7 +165,9 @@ def _letters(text: str) -> list[str]:
                 "subscripts must be in [a-zA-Z]"
             )
     if found.count("...") > 1:
-        raise RuntimeError("einsum(): found '.' for operand for which an ellipsis was already found")
+        raise RuntimeError(
+            "einsum(): found '.' for operand for which an ellipsis was already found"
+        )
     return found
 
 
@@ -208,13 +204,9 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
     left, arrow, right = equation.partition("->")
     names = [_letters(part) for part in left.split(",")]
     if len(names) < len(tensors):
-        raise RuntimeError(
-            "einsum(): more operands were provided than specified in the equation"
-        )
+        raise RuntimeError("einsum(): more operands were provided than specified in the equation")
     if len(names) > len(tensors):
-        raise RuntimeError(
-            "einsum(): fewer operands were provided than specified in the equation"
-        )
+        raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
     # The dimensions of ellipses, aligned at the right, become names of their own.
     widest = 0
     for subscripts, t in zip(names, tensors, strict=True):
@@ -240,9 +232,14 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         target = [y for x in given for y in (batch if x == "..." else [x])]
         for x in target:
             if target.count(x) > 1:
-                raise RuntimeError(f"einsum(): output subscript {x} appears more than once in the output")
+                raise RuntimeError(
+                    f"einsum(): output subscript {x} appears more than once in the output"
+                )
             if x not in counts and x not in batch:
-                raise RuntimeError(f"einsum(): output subscript {x} does not appear in the equation for any input operand")
+                raise RuntimeError(
+                    f"einsum(): output subscript {x} does not appear in the equation for any input "
+                    "operand"
+                )
     else:
         target = batch + sorted(x for x, n in counts.items() if n == 1 and x not in batch)
     # Sizes, and every operand without repeated names.
@@ -278,7 +275,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         now = sum(now, gone)
         have = [x for x in have if x in target]
     missing = [x for x in target if x not in have]
-    now = now[(..., *(None for _ in missing))] if missing else now
+    now = now[(slice(None),) * len(have) + (None,) * len(missing)] if missing else now
     have += missing
     order = [have.index(x) for x in target]
     return now if order == list(range(len(order))) else now.permute(order)
@@ -312,14 +309,16 @@ def _contracted(
         names = batch + only_a + only_b
         return _f["mul"](_arranged(a, names_a, names), _arranged(b, names_b, names)), names
 
-    def matrix(t: Tensor, names: list[str], sizes: dict[str, int], inner: list[list[str]]) -> Tensor:
+    def matrix(
+        t: Tensor, names: list[str], sizes: dict[str, int], inner: list[list[str]]
+    ) -> Tensor:
         ordered = t.permute([names.index(x) for x in batch + inner[0] + inner[1]])
         lengths = [math.prod(sizes[x] for x in group) for group in inner]
         return ordered.reshape([*(sizes[x] for x in batch), *lengths])
 
-    x = matrix(a, names_a, size_a, [only_a, summed])
-    y = matrix(b, names_b, size_b, [summed, only_b])
-    product = matmul(x, y)
+    left = matrix(a, names_a, size_a, [only_a, summed])
+    right = matrix(b, names_b, size_b, [summed, only_b])
+    product = matmul(left, right)
     shape = [*product.layout.shape[: len(batch)], *(size_a[x] for x in only_a)]
     return product.reshape(shape + [size_b[x] for x in only_b]), batch + only_a + only_b
 
@@ -366,9 +365,7 @@ def linalg_cross(
     Gradient: ``cross(other, grad)`` and ``cross(grad, self)``.
     """
     if self.layout.ndim != other.layout.ndim:
-        raise RuntimeError(
-            "linalg.cross: inputs must have the same number of dimensions."
-        )
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     d = normalize_dim(dim, self.layout.ndim)
     if self.layout.shape[d] != 3 or other.layout.shape[d] != 3:
         raise RuntimeError(
@@ -410,7 +407,8 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
     for i, t in enumerate(chain[1:], 1):
         if t.layout.shape[0] != sizes[i]:
             raise RuntimeError(
-                f"multi_dot(): tensors {i - 1} and {i} with shapes {list(chain[i - 1].layout.shape)}"
+                f"multi_dot(): tensors {i - 1} and {i} with shapes "
+                f"{list(chain[i - 1].layout.shape)}"
                 f" and {list(t.layout.shape)} cannot be multiplied"
             )
     count = len(chain)
@@ -470,15 +468,15 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
 
 
 # Distances and norms ------------------------------------------------------------------------------
-def cdist(
-    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None
-) -> Tensor:
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
     """The ``p``-norm distances between all rows of two (batches of) matrices."""
     for name, x in (("X1", x1), ("X2", x2)):
         if not x.is_floating_point():
             raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {x.dtype}")
         if x.layout.ndim < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.layout.ndim}D")
+            raise RuntimeError(
+                f"cdist only supports at least 2D tensors, {name} got: {x.layout.ndim}D"
+            )
     if x1.layout.shape[-1] != x2.layout.shape[-1]:
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.layout.shape[-1]} X2: "
@@ -489,7 +487,9 @@ def cdist(
     return vector_norm(_f["sub"](unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1)
 
 
-def renorm(self: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
+def renorm(
+    self: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None
+) -> Tensor:
     """Slices along ``dim`` whose ``p``-norm is above ``maxnorm``, scaled down to it."""
     if self.layout.ndim < 2:
         raise RuntimeError("renorm: input needs at least 2 dimensions")
@@ -551,7 +551,9 @@ def norm(
         self = convert.to(self, dtype)
     dims = (dim,) if isinstance(dim, int) else dim
     if ord is not None and (
-        isinstance(ord, str) or (dims is None and self.layout.ndim == 2) or (dims is not None and len(dims) == 2)
+        isinstance(ord, str)
+        or (dims is None and self.layout.ndim == 2)
+        or (dims is not None and len(dims) == 2)
     ):
         result = matrix_norm(self, ord, (-2, -1) if dims is None else dims, keepdim)
     elif ord is not None and dims is None and self.layout.ndim > 2:

@@ -495,6 +495,8 @@ def baddbmm(
             f"Expected batches of matrices that can be multiplied, got {list(a.shape)} and "
             f"{list(b.shape)} in baddbmm()"
         )
+    if not self.is_floating_point():  # PyTorch cuts these to integers here, and refuses in addmm
+        beta, alpha = int(beta), int(alpha)
     result = _add_product("baddbmm", _BADDBMM, (self, batch1, batch2), beta, alpha)
     return _out("baddbmm", result, out, (self, batch1, batch2))
 

@@ -176,6 +176,7 @@ _METHODS: dict[str, Any] = {
     "polygamma": special.polygamma_method,
     "real": property(special.real),
     "__rdiv__": special.rdiv,
+    **factorize.METHODS_BY_NAME,
     "__rmatmul__": linalg.rmatmul,
     "T": property(_reversed),
     "mT": property(view.matrix_transpose),

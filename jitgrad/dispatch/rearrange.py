@@ -125,6 +125,8 @@ def roll(self: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     of = self.layout
     if not moved:
         raise RuntimeError("`shifts` required")
+    if along and not of.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if not along and len(moved) == 1:
         result = _rolled(self.reshape(-1).detach(), moved[0], 0).view(of.shape)
         result = result.detach()

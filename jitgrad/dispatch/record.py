@@ -9,7 +9,7 @@ from typing import Any
 from .. import errors
 from ..autograd.cut import found, unrecorded
 from ..autograd.node import Edge, Grads, OperationNode
-from ..autograd.saved import note_inputs, pack_result, save_result, unpack, wants_grad
+from ..autograd.saved import SavedResult, note_inputs, pack_result, unpack, wants_grad
 from ..autograd.views import gradient_edge, requires_grad
 from ..layout import Layout
 from ..ops.table import Structured
@@ -137,7 +137,7 @@ class _Variants(dict[int, type[StructuredNode]]):
 def saver(saves: tuple[str, ...], inputs: tuple[str, ...]) -> Callable[..., tuple[Any, ...]]:
     """``save(*inputs, result)`` for a node that saves these values."""
     source = templates.saver_source(saves, inputs)
-    return templates.define(source, "save", {"save_result": save_result})
+    return templates.define(source, "save", {"new": _new, "SavedResult": SavedResult})
 
 
 @functools.cache
@@ -210,9 +210,8 @@ def record(
     elif not modes.inference and modes.task is None:
         for out in outs:
             unrecorded(inputs, out, "it was computed in a no_grad block")
-    if mode:
-        if modes.levels:
-            tangents.structured(cls.row, inputs, outs, attributes)
+    if mode and modes.levels:
+        tangents.structured(cls.row, inputs, outs, attributes)
 
 
 def record_history(

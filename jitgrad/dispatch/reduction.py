@@ -768,7 +768,15 @@ def norm(
     out: Tensor | None = None,
     dtype: dtypes.dtype | None = None,
 ) -> Tensor:
-    """The vector norm of order ``p`` over ``dim`` ("fro": 2); see :func:`vector_norm`."""
+    """The vector norm of order ``p`` over ``dim`` ("fro": 2); see :func:`vector_norm`.
+
+    "nuc" is the nuclear norm of a matrix, the sum of its singular values.
+    """
+    if p == "nuc":
+        from .linalg import matrix_norm
+
+        pair = (-2, -1) if dim is None else dim
+        return matrix_norm(self, "nuc", pair, keepdim, dtype=dtype, out=out)
     return vector_norm(self, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype, out=out)
 
 

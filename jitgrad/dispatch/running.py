@@ -12,7 +12,7 @@ from ..tensor import Tensor
 from . import convert
 from .elementwise import functions
 from .record import node_class, record
-from .reduction import along, cumsum, mean, sum
+from .reduction import along, amax, cumsum, mean, sum
 from .shape import cat
 from .special import into
 from .statistics import cumprod
@@ -22,9 +22,15 @@ _f = functions
 
 
 def _logcumsumexp_grad(grad: Tensor, self: Tensor, result: Tensor, dim: int) -> Tensor:
-    """exp(x_k) times the sum over i >= k of grad_i / exp(result_i), by signs in log space."""
+    """exp(x_k) times the sum over i >= k of grad_i / exp(result_i); by signs in log space, if the
+    results lie far apart."""
     if not self.layout.ndim:
         return grad
+    largest = amax(result.detach(), dim, keepdim=True)
+    spread = _f["sub"](largest, result)
+    if bool(_f["lt"](spread.detach(), 60).all()):  # exponentials that cannot overflow
+        sums = cumsum(_f["mul"](grad, _f["exp"](spread)).flip(dim), dim).flip(dim)
+        return _f["mul"](sums, _f["exp"](_f["sub"](self, largest)))
     total = None
     for sign in (1, -1):
         signed = _f["mul"](grad, sign)
@@ -46,10 +52,14 @@ def logcumsumexp(self: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor
     dim = normalize_dim(dim, self.layout.ndim)
     if not self.is_floating_point():
         raise NotImplementedError(
-            "\"logcumsumexp_out_cpu\" not implemented for "
+            '"logcumsumexp_out_cpu" not implemented for '
             f"'{self.layout.dtype.tensor_type.removesuffix('Tensor')}'"
         )
-    result = along("logcumsumexp", (self.detach(),), dim) if self.layout.ndim else convert.clone(self.detach())
+    result = (
+        along("logcumsumexp", (self.detach(),), dim)
+        if self.layout.ndim
+        else convert.clone(self.detach())
+    )
     record(_LOGCUMSUMEXP, (self,), (result,), {"dim": dim})
     return into("logcumsumexp", result, out, (self,))
 
@@ -83,9 +93,7 @@ def diff(
     parts = [x for x in (prepend, self, append) if x is not None]
     for x in parts:
         if x.layout.ndim != self.layout.ndim:
-            raise RuntimeError(
-                "diff expects prepend or append to be the same dimension as input"
-            )
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
     x = cat(parts, dim) if len(parts) > 1 and n else self
     minus = "logical_xor" if self.layout.dtype is dtypes.bool_ else "sub"
     n = min(n, x.layout.shape[dim])
@@ -160,11 +168,21 @@ def cov(
         if w is None:
             continue
         if w.layout.ndim > 1:
-            raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {w.layout.ndim} dimensions")
+            raise RuntimeError(
+                f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
+                f"{w.layout.ndim} dimensions"
+            )
         if w.layout.dtype.category != kind:
-            raise RuntimeError(f"cov(): expected {name} to have {'integral' if kind == dtypes.INTEGER else 'floating point'} dtype but got {name} with {w.layout.dtype.tensor_type.removesuffix('Tensor')} dtype")
+            raise RuntimeError(
+                f"cov(): expected {name} to have "
+                f"{'integral' if kind == dtypes.INTEGER else 'floating point'} dtype but got "
+                f"{name} with {w.layout.dtype.tensor_type.removesuffix('Tensor')} dtype"
+            )
         if w.layout.numel != count:
-            raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got {w.layout.numel} != {count}")
+            raise RuntimeError(
+                f"cov(): expected {name} to have the same numel as there are observations in the "
+                f"input but got {w.layout.numel} != {count}"
+            )
         if w.layout.numel and bool(w.min() < 0):
             raise RuntimeError(f"cov(): {name} cannot be negative")
     weights = fweights

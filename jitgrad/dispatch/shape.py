@@ -9,7 +9,7 @@ from .. import dtypes, errors
 from ..layout import Layout, broadcast_shapes, dense_layout, normalize_dim
 from ..ops.table import structured
 from ..state import modes
-from ..tensor import Tensor
+from ..tensor import Size, Tensor
 from . import convert
 from .elementwise import prepare_out
 from .make import fresh, result_dtype
@@ -156,21 +156,23 @@ def _outcome(parts: Sequence[Tensor], of: Layout) -> Outcome:
     return Outcome(tuple(t.layout for t in parts), (of,))
 
 
-def _copy_into(result: Tensor, copies: Any, parts: Sequence[Tensor]) -> bool:
-    """Copy every part to its place; whether one of them has (or has lost) history."""
-    touched = False
+def _copy_into(result: Tensor, copies: Any, parts: Sequence[Tensor]) -> None:
+    """Copy every part to its place."""
     buffer, first = result.storage.buffer, result.offset
-    for t, (run, spec, offset) in zip(parts, copies):  # noqa: B905 (one copy a part, by the plan)
+    for t, (run, spec, offset) in zip(parts, copies, strict=True):
         run(spec, t.storage.buffer, t.offset, buffer, first + offset)
-        if t.tracked is not False:
-            touched = True
-    return touched
 
 
 def _joined(cls: type[StructuredNode], plan: Any, parts: Sequence[Tensor]) -> Tensor:
     of, copies, attributes, outcome = plan
     result = fresh(of)
-    if _copy_into(result, copies, parts) or modes.levels:
+    touched = False  # whether a part has, or has lost, history
+    buffer = result.storage.buffer
+    for t, (run, spec, offset) in zip(parts, copies):  # noqa: B905 (one copy a part, by the plan)
+        run(spec, t.storage.buffer, t.offset, buffer, offset)
+        if t.tracked is not False:
+            touched = True
+    if touched or modes.levels:
         record(cls, parts, (result,), attributes, outcome)
     return result
 
@@ -250,6 +252,11 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
         for t in _check_tensors("column_stack", tensors)
     ]
     return hstack(parts, out=out)
+
+
+def shapes_broadcast(*shapes: Any) -> Size:
+    """The shape that shapes (or sizes of vectors) broadcast to."""
+    return Size(broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:

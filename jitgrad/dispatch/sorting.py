@@ -60,9 +60,7 @@ def _sorted(self: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
     return results
 
 
-def _pair(
-    name: str, self: Tensor, values: Tensor, indices: Tensor, out: Any
-) -> Any:
+def _pair(name: str, self: Tensor, values: Tensor, indices: Tensor, out: Any) -> Any:
     kind = getattr(return_types, name)
     if out is not None:
         return kind((into(name, values, out[0], (self,)), into(name, indices, out[1], ())))
@@ -89,9 +87,7 @@ def sort(
     return _pair("sort", self, values, indices, out)
 
 
-def argsort(
-    self: Tensor, dim: int = -1, descending: bool = False, stable: bool = False
-) -> Tensor:
+def argsort(self: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The indices that put every line along ``dim`` in order (int64)."""
     indices = _sorted(self, normalize_dim(dim, self.layout.ndim), descending)[1]
     unrecorded((self,), indices, "argsort() gives indices, which have no derivative")
@@ -125,8 +121,9 @@ def topk(
         raise RuntimeError("selected index k out of range")
     values, indices = _sorted(self.detach(), dim, largest)
     if of.ndim:
+        shape = (*of.shape[:dim], k, *of.shape[dim + 1 :])
         values, indices = (
-            convert.copied(narrow(x, dim, 0, k), dense_layout((*of.shape[:dim], k, *of.shape[dim + 1 :]), x.layout.dtype))
+            convert.copied(narrow(x, dim, 0, k), dense_layout(shape, x.layout.dtype))
             for x in (values, indices)
         )  # fmt: skip
     record(_TOPK, (self,), (values,), {"dim": dim, "indices": indices})
@@ -168,9 +165,7 @@ def _statistic(
     return _pair(name, self, values, indices, out)
 
 
-def kthvalue(
-    self: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None
-) -> Any:
+def kthvalue(self: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The ``k``-th smallest element of every line (counted from 1), and where it is.
 
     Raises:
@@ -235,9 +230,7 @@ def nanmedian(self: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any 
     return _median("nanmedian", self, dim, keepdim, out)
 
 
-def mode(
-    self: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
-) -> Any:
+def mode(self: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
     """The most frequent element of every line (the smallest of several), and where it is last."""
     of = self.layout
     dim = normalize_dim(dim, of.ndim)
@@ -275,8 +268,8 @@ def _quantile(
         q = self.new_full((), q)
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError(
-            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
-            f"got {interpolation}"
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            f"but got {interpolation}"
         )
     shape = self.layout.shape
     if dim is None:
@@ -394,15 +387,23 @@ def searchsorted(
     if side not in (None, "left", "right"):
         raise RuntimeError(f"{name}: side can only be 'left' or 'right' but got {side}")
     if side == "left" and right:
-        raise RuntimeError(f"{name}: side and right can't be set to opposites, got side of left while right was True")
+        raise RuntimeError(
+            f"{name}: side and right can't be set to opposites, got side of left while right was "
+            "True"
+        )
     lines = sorted_sequence
     of = lines.layout
-    values = input if isinstance(input, Tensor) else convert.copied(constant(input), dense_layout((), of.dtype))
+    values = (
+        input
+        if isinstance(input, Tensor)
+        else convert.copied(constant(input), dense_layout((), of.dtype))
+    )
     if of.ndim == 0:
-        raise RuntimeError(f"{name}: input value can be a scalar only when boundaries tensor dimension is 1 but the boundaries tensor dimension is 0")
-    if of.ndim > 1 and (
-        values.layout.ndim != of.ndim or values.layout.shape[:-1] != of.shape[:-1]
-    ):
+        raise RuntimeError(
+            f"{name}: input value can be a scalar only when boundaries tensor dimension is 1 but "
+            "the boundaries tensor dimension is 0"
+        )
+    if of.ndim > 1 and (values.layout.ndim != of.ndim or values.layout.shape[:-1] != of.shape[:-1]):
         raise RuntimeError(
             f"{name}: boundaries tensor should be 1 dimension or the first N-1 dimensions of "
             f"boundaries tensor and input value tensor must match, but we got boundaries tensor "
@@ -416,9 +417,15 @@ def searchsorted(
         )
     if sorter is not None:
         if sorter.layout.shape != of.shape:
-            raise RuntimeError(f"{name}: boundary and sorter must have the same size, but got boundary tensor {list(of.shape)} and got sorter tensor {list(sorter.layout.shape)}")
+            raise RuntimeError(
+                f"{name}: boundary and sorter must have the same size, but got boundary tensor "
+                f"{list(of.shape)} and got sorter tensor {list(sorter.layout.shape)}"
+            )
         if sorter.layout.dtype is not dtypes.int64:
-            raise RuntimeError(f"{name}: sorter must be a tensor of long dtype but got dtype {sorter.layout.dtype.name}")
+            raise RuntimeError(
+                f"{name}: sorter must be a tensor of long dtype but got dtype "
+                f"{sorter.layout.dtype.name}"
+            )
         if sorter.layout.numel and (int(sorter.min()) < 0 or int(sorter.max()) >= of.shape[-1]):
             raise RuntimeError(f"{name}: sorter index out of range")
     wanted = dtypes.int32 if out_int32 else dtypes.int64
@@ -542,7 +549,8 @@ def unique(
     if not flat.layout.numel:
         if dim is not None and n:
             raise RuntimeError(
-                "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+                "There are 0 sized dimensions, and they aren't selected, so unique cannot be "
+                "applied"
             )
         none = zeros(self.layout.shape if dim is None else (0,), dtype=dtypes.int64)
         empty = self.new_empty((0,)) if dim is None else convert.clone(source)
@@ -592,7 +600,9 @@ def bincount(self: Tensor, weights: Tensor | None = None, minlength: int = 0) ->
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if of.dtype.category > dtypes.INTEGER:
-        raise NotImplementedError(f'"bincount_cpu" not implemented for \'{of.dtype.tensor_type.removesuffix("Tensor")}\'')
+        raise NotImplementedError(
+            f"\"bincount_cpu\" not implemented for '{of.dtype.tensor_type.removesuffix('Tensor')}'"
+        )
     if of.ndim != 1 or (of.numel and int(self.min()) < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights.layout.shape != of.shape:

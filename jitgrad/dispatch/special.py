@@ -162,17 +162,15 @@ def _stand_ins(self: Tensor, *given: float | None) -> tuple[float, ...]:
     return tuple(d if x is None else x for x, d in zip(given, defaults, strict=True))
 
 
-def into(
-    name: str, result: Tensor, out: Tensor | None, operands: tuple[Tensor, ...]
-) -> Tensor:
+def into(name: str, result: Tensor, out: Tensor | None, operands: tuple[Tensor, ...]) -> Tensor:
     """A finished result, or ``out`` with a copy of it, after the checks of ``out=``."""
     if out is None:
         return result
     prepare_out(name, operands, out, result.layout.shape)
     if not dtypes.can_cast(result.layout.dtype, out.layout.dtype):
         raise RuntimeError(
-            f"result type {result.layout.dtype.tensor_type.removesuffix('Tensor')} can't be cast to "
-            f"the desired output type {out.layout.dtype.tensor_type.removesuffix('Tensor')}"
+            f"result type {result.layout.dtype.tensor_type.removesuffix('Tensor')} can't be cast "
+            f"to the desired output type {out.layout.dtype.tensor_type.removesuffix('Tensor')}"
         )
     return convert.copy_(out, result)
 

@@ -281,10 +281,22 @@ def apply_source(saved: Sequence[str], positions: Sequence[int], count: int, fus
     )
 
 
+# save_result (autograd/saved.py), spelled out.
+_KEPT = """
+    kept = new(SavedResult)
+    kept.storage = result.storage
+    kept.offset = result.offset
+    kept.layout = result.layout
+    kept.counter = result.counter
+    kept.edge = kept.view_meta = kept.meta = None
+    kept.tracked = False
+"""
+
+
 def saver_source(saves: Sequence[str], inputs: Sequence[str]) -> str:
     """``save(*inputs, result)``: what a node that saves these values keeps."""
     kept = ["kept" if name == "result" else name for name in saves]
-    first = "    kept = save_result(result)\n" if "kept" in kept else ""
+    first = _KEPT if "kept" in kept else ""
     pairs = _each(kept, "{x}, {x}.counter.version")
     return f"def save({', '.join(inputs)}, result):\n{first}    return ({pairs},)\n"
 

@@ -29,7 +29,8 @@ op("heaviside", "self values", "where(self == 0, values, where(self > 0, 1, 0))"
    categories=(INTEGER, FLOATING), doc="0 below 0, 1 above, values at 0")  # fmt: skip
 op("nextafter", "self other", "nextafter(self, other)", categories=(FLOATING, FLOATING),
    doc="the next float from self towards other")  # fmt: skip
-op("frexp_mantissa", "self exponent", "self * exp2(trunc(-exponent / 2)) * exp2(-exponent - trunc(-exponent / 2))", categories=(FLOATING, FLOATING),
+op("frexp_mantissa", "self exponent",
+   "self * exp2(trunc(-exponent / 2)) * exp2(-exponent - trunc(-exponent / 2))", categories=(FLOATING, FLOATING),
    grad={"self": "grad * exp2(-exponent)"}, method=False, inplace=False, node="FrexpBackward0",
    doc="self / 2 ** exponent")  # fmt: skip
 op("frexp_exponent", "self", "frexp_exponent(self)", categories=(FLOATING, FLOATING), method=False,
@@ -45,7 +46,8 @@ op("nan_to_num_with", "self nan posinf neginf",
 
 # Logarithms ---------------------------------------------------------------------------------------
 op("logit", "self", "log(self / (1 - self))", promote=_FLOAT, domain=(0.2, 0.8), method=False,
-   grad={"self": "where((self >= 0) & (self <= 1), grad / (self * (1 - self)), log(-abs(self) - 1))"},
+   grad={"self": "where((self >= 0) & (self <= 1), grad / (self * (1 - self)),"
+                 " log(-abs(self) - 1))"},
    doc="log(self / (1 - self)), the inverse of sigmoid")  # fmt: skip
 _INSIDE = "minimum(maximum(self, eps), 1 - eps)"
 op("logit_within", "self eps", f"log({_INSIDE} / (1 - {_INSIDE}))", promote=_FLOAT, method=False,
@@ -53,14 +55,14 @@ op("logit_within", "self eps", f"log({_INSIDE} / (1 - {_INSIDE}))", promote=_FLO
    node="LogitBackward0", doc="logit of self limited to [eps, 1 - eps]")  # fmt: skip
 op("xlogy", "self other", "where(other != other, other, where(self == 0, 0, self * log(other)))",
    promote=_FLOAT, domain=(0.5, 2.0), method=False, node="XlogyBackward0",
-   grad={"self": "where((self == 0) & (other <= 0), 0, xlogy(grad, other))",
+   grad={"self": "where((self == 0) & (other <= 0), 0, where(grad == 0, 0, grad * log(other)))",
          "other": "grad * self / other"},
    node_of_number="XlogyBackward2", node_of_left_number="XlogyBackward1",
    doc="self * log(other), 0 where self is")  # fmt: skip
 op("xlog1py", "self other",
    "where(other != other, other, where(self == 0, 0, self * log1p(other)))",
    promote=_FLOAT, domain=(0.5, 2.0), method=False, inplace=False, node="SpecialXlog1PyBackward0",
-   grad={"self": "where((self == 0) & (other <= -1), 0, xlog1py(grad, other))",
+   grad={"self": "where((self == 0) & (other <= -1), 0, where(grad == 0, 0, grad * log1p(other)))",
          "other": "grad * self / (other + 1)"},
    doc="self * log1p(other), 0 where self is")  # fmt: skip
 op("logaddexp", "self other", "logaddexp(self, other)", categories=(FLOATING, COMPLEX),
@@ -92,7 +94,8 @@ op("sinc", "self", "sinc(self)", promote=_FLOAT, doc="sin(pi x) / (pi x), 1 at 0
    grad={"self": f"where(self == 0, 0, grad * ({_PI} * self * cos({_PI} * self)"
                  f" - sin({_PI} * self)) / ({_PI} * self * self))"})  # fmt: skip
 op("entr", "self",
-   "where(self < 0, log(sgn(self) + 1), where(self == 0, 0, -self * log(self)))", promote=_FLOAT, domain=(0.5, 2.0),
+   "where(self < 0, log(sgn(self) + 1), where(self == 0, 0, -self * log(self)))",
+   promote=_FLOAT, domain=(0.5, 2.0),
    grad={"self": "grad * (-log(self) - 1)"}, method=False, inplace=False, categories=_REALS,
    node="SpecialEntrBackward0", doc="-self * log(self), 0 at 0")  # fmt: skip
 op("ndtr", "self", f"0.5 * erfc(-self * {_SQRT_HALF})", promote=_FLOAT, method=False,
@@ -117,10 +120,11 @@ op("i0e", "self", "i0e(self)", grad={"self": "grad * (i1e(self) - sgn(self) * re
    promote=_FLOAT, categories=_REALS, method=False, inplace=False, node="SpecialI0EBackward0",
    doc="exp(-|self|) * i0(self)")  # fmt: skip
 op("i1", "self", "i1(self)", promote=_FLOAT, categories=_REALS, method=False, inplace=False,
-   grad={"self": "grad * where(self == 0, 0.5, i0(self) - result / self)"},
+   grad={"self": "grad * where(self == 0, 0.5, i0(self) - result / where(self == 0, 1, self))"},
    node="SpecialI1Backward0", doc="the modified Bessel function of order 1")  # fmt: skip
 op("i1e", "self", "i1e(self)", promote=_FLOAT, categories=_REALS, method=False, inplace=False,
-   grad={"self": "grad * where(self == 0, 0.5, i0e(self) - result * (sgn(self) + 1 / self))"},
+   grad={"self": "grad * where(self == 0, 0.5, i0e(self)"
+         " - result * (sgn(self) + 1 / where(self == 0, 1, self)))"},
    node="SpecialI1EBackward0", doc="exp(-|self|) * i1(self)")  # fmt: skip
 
 # Orthogonal polynomials: without derivatives, as in PyTorch ---------------------------------------
@@ -134,8 +138,8 @@ for _name, _doc in (
     ("laguerre_polynomial_l", "the Laguerre polynomial"),
     ("legendre_polynomial_p", "the Legendre polynomial"),
 ):
-    op(_name, "self degree", f"{_name}(self, degree)", promote=_FLOAT, categories=_REALS, method=False,
-       inplace=False, doc=f"{_doc} of the degree")  # fmt: skip
+    op(_name, "self degree", f"{_name}(self, degree)", promote=_FLOAT, categories=_REALS,
+       method=False, inplace=False, doc=f"{_doc} of the degree")  # fmt: skip
 for _name in "tuvw":
     op(f"shifted_chebyshev_polynomial_{_name}", "self degree",
        f"chebyshev_polynomial_{_name}(2 * self - 1, degree)", promote=_FLOAT, categories=_REALS,

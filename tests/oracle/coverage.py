@@ -7,9 +7,12 @@ Prints the table by family and writes FILE (docs/operators.md).
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import sys
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,7 +47,6 @@ class Operator:
     family: str
     present: bool
     differs: dict[str, str] = field(default_factory=dict)  # aspect -> the first difference
-    excepted: dict[str, str] = field(default_factory=dict)  # aspect -> the reason
 
 
 def family(op: Any) -> str:
@@ -60,23 +62,35 @@ def operators() -> Iterator[Operator]:
     found: dict[str, Operator] = {}
     there = {op.name for op in opdb.present()}
     for op in opdb.database():
-        entry = found.setdefault(op.name, Operator(op.name, family(op), op.name in there))
-        if not entry.present:
-            continue
-        results = [(d, opdb.compared(op, d)) for d in opdb.dtypes_of(op) if not _skipped(op)]
-        results.append(("", {"errors": told} if (told := opdb.error_differences(op)) else {}))
-        for dtype, differences in results:
-            for aspect, told in differences.items():
-                why = reason(op.name, op.variant_test_name, aspect, dtype)
-                if why is None:
-                    entry.differs.setdefault(aspect, told[0])
-                else:
-                    entry.excepted.setdefault(aspect, why)
+        found.setdefault(op.name, Operator(op.name, family(op), op.name in there))
+    # Processes of their own, not forks: kernels have run in threads here.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), context) as pool:
+        for name, differs in pool.map(_differences, range(len(opdb.present())), chunksize=8):
+            found[name].differs.update(differs)
     yield from found.values()
 
 
-def _skipped(op: Any) -> bool:
-    return reason(op.name, op.variant_test_name, "function") is not None
+def _differences(index: int) -> tuple[str, dict[str, str]]:
+    """What differs in one entry, exceptions left out: aspect -> the first difference."""
+    op = opdb.present()[index]
+    variant = op.variant_test_name
+    found: dict[str, str] = {}
+    jitgrad().set_num_threads(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = {
+            d: opdb.compared(op, d)
+            for d in opdb.dtypes_of(op)
+            if reason(op.name, variant, "function", d) is None
+        }
+        if reason(op.name, variant, "errors") is None:
+            results[""] = {"errors": opdb.error_differences(op)}
+    for dtype, differences in results.items():
+        for aspect, told in differences.items():
+            if told and reason(op.name, variant, aspect, dtype) is None:
+                found.setdefault(aspect, told[0])
+    return op.name, found
 
 
 def table(entries: list[Operator]) -> str:

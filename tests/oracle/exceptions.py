@@ -20,15 +20,141 @@ ASPECTS = (
     "errors",
 )
 
-EXCEPTIONS: dict[str, str] = {
-    "empty": "uninitialised memory has no values to compare",
-    "empty_like": "uninitialised memory has no values to compare",
-    "empty_strided": "uninitialised memory has no values to compare",
-    "new_empty": "uninitialised memory has no values to compare",
-    "new_empty_strided": "uninitialised memory has no values to compare",
-    "resize_": "new elements are uninitialised memory",
-    "resize_as_": "new elements are uninitialised memory",
+# Reason -> keys.
+_BY_REASON: dict[str, tuple[str, ...]] = {
+    "uninitialised memory has no values to compare": (
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+    ),
+    "new elements are uninitialised memory": (
+        "resize_",
+        "resize_as_",
+    ),
+    "jitgrad's sort is always stable; PyTorch's leaves the order of equal elements open": (
+        "sort: bool",
+        "argsort: bool",
+    ),
+    "which of several equal elements is named is open in PyTorch; jitgrad names the first": (
+        "topk: int64",
+        "kthvalue: int64",
+    ),
+    "which of several equal elements is named is open in PyTorch; jitgrad names the last": (
+        "mode: int64",
+    ),
+    "PyTorch multiplies by 1/6 rounded to float32": ("nn.functional.hardsigmoid: gradient",),
+    "PyTorch rounds a Python weight to float32": (
+        "lerp: gradient",
+        "lerp: second gradient",
+    ),
+    "PyTorch multiplies by a log(2) rounded to float32": (
+        "ldexp: gradient",
+        "ldexp: second gradient",
+    ),
+    "PyTorch's gradient loses digits by cancellation; jitgrad's is the nearer one": (
+        "logcumsumexp: float32",
+    ),
+    "another Padé approximant: the results differ by a few 1e-4": (
+        "matrix_exp: float32",
+        "linalg.matrix_exp: float32",
+    ),
+    "jitgrad's result is row-major, PyTorch's a permutation": (
+        "quantile: strides",
+        "quantile: method",
+        "quantile: out",
+        "nanquantile: strides",
+        "nanquantile: method",
+        "nanquantile: out",
+    ),
+    "strides of an empty result": (
+        "kthvalue: float64",
+        "kthvalue: float32",
+    ),
+    "strides of an empty result; an internal assertion of PyTorch's as error message": (
+        "narrow_copy",
+    ),
+    "PyTorch returns the columns of one tensor, jitgrad tensors of their own": ("unravel_index",),
+    "an inverse of a 0-d tensor is a view here": (
+        "unique: function",
+        "unique: method",
+    ),
+    "jitgrad's result is no view, PyTorch's is one of a temporary": (
+        "cdist: function",
+        "nn.functional.bilinear: function",
+    ),
+    "p = 0: an undefined gradient in place of zeros": ("cdist: gradient",),
+    "PyTorch's result is a view for some orders": ("linalg.cond",),
+    "jitgrad's result is a transposed view where left=False": (
+        "linalg.solve_triangular: function",
+    ),
+    "jitgrad returns the tensor itself where nothing changes": (
+        "sum_to_size: function",
+        "sum_to_size: method",
+    ),
+    "strides of an empty batch": (
+        "cholesky_inverse: strides",
+        "cholesky_inverse: method",
+        "cholesky_inverse: out",
+    ),
+    "PyTorch's gradient fills the triangle that is not read; jitgrad's is zero there": (
+        "cholesky_inverse: gradient",
+        "cholesky_inverse: second gradient",
+        "cholesky_solve: gradient",
+        "cholesky_solve: second gradient",
+    ),
+    "the signs of eigenvectors are LAPACK's choice": ("linalg.eigh",),
+    "the samples are not symmetric, where it is a convention (of symmetric ones both agree)": (
+        "linalg.eigvalsh: second gradient",
+    ),
+    "the samples are not symmetric, where the gradient is a convention; empty matrices": (
+        "linalg.pinv.hermitian",
+    ),
+    "of empty matrices the result does not require grad": (
+        "linalg.pinv",
+        "pinverse",
+    ),
+    "the power 0 does not require grad": ("linalg.matrix_power",),
+    "PyTorch has NaN at 0, jitgrad 0": ("linalg.norm.subgradients_at_zero: second gradient",),
+    "NaN where everything is masked out": ("masked.norm: second gradient",),
+    "PyTorch's result requires grad, and its backward raises": ("nextafter",),
+    "with storage_offset=0 of a view PyTorch writes the gradient elsewhere": (
+        "as_strided_scatter: gradient",
+        "as_strided_scatter: second gradient",
+    ),
+    "jitgrad has no (zero) gradient of the deviation": ("normal: gradient",),
+    "not for bools": ("heaviside: bool",),
+    "products of bools are counted in int64": ("addr: bool",),
+    "activations are for floats only": ("nn.functional.threshold: int64",),
+    "integers are promoted to float": (
+        "nn.functional.hardtanh: int64",
+        "nn.functional.relu6: int64",
+        "masked.logsumexp: int64",
+    ),
+    "PyTorch lets the product enlarge the tensor": ("addbmm: in-place",),
+    "jitgrad has no limit of 64 dimensions": (
+        "amax: errors",
+        "amin: errors",
+        "aminmax: errors",
+    ),
+    "other words for tensors that are not numbers": ("linspace: errors",),
+    "other words for a start that is no number": ("narrow: errors",),
+    "other words for a 0-d tensor": ("nn.functional.prelu: errors",),
+    "the bounds are not compared": ("nn.functional.rrelu: errors",),
+    "other words for shapes that do not fit": ("nn.functional.margin_ranking_loss: errors",),
+    "RuntimeError in place of ValueError": ("nn.functional.triplet_margin_loss: errors",),
+    "RuntimeError in place of ValueError; other words": (
+        "nn.functional.triplet_margin_with_distance_loss: errors",
+    ),
+    "out= may have another dtype": ("multinomial: errors",),
+    "out= whose elements overlap is not refused": (
+        "index_select: errors",
+        "cat: errors",
+    ),
+    "TypeError in place of AttributeError": ("__rdiv__: errors",),
 }
+EXCEPTIONS = {key: why for why, keys in _BY_REASON.items() for key in keys}
 
 
 def reason(name: str, variant: str, aspect: str, dtype: str = "") -> str | None:

@@ -39,7 +39,7 @@ def database() -> tuple[Any, ...]:
     torch_or_skip()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from torch.testing._internal.common_methods_invocations import op_db  # noqa: PLC0415
+        from torch.testing._internal.common_methods_invocations import op_db
     return tuple(op_db)
 
 
@@ -196,7 +196,11 @@ def samples(op: Any, dtype: str) -> Iterator[Sample]:
     """The first samples of an entry, and some spread over the rest."""
     torch = torch_or_skip()
     d = getattr(torch, dtype)
-    wants = dtype.startswith("float") and op.supports_autograd and d in op.supported_backward_dtypes("cpu")
+    wants = (
+        dtype.startswith("float")
+        and op.supports_autograd
+        and d in op.supported_backward_dtypes("cpu")
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
@@ -239,7 +243,9 @@ def run(lib: Any, sample: Sample, call: Callable[..., Any], options: compare.Opt
             for i, t in enumerate(tensors):
                 facts[f"input {i} afterwards: value"] = compare._values(t)
             roots = {
-                path: x for path, x in outputs.items() if isinstance(x, lib.Tensor) and x.requires_grad
+                path: x
+                for path, x in outputs.items()
+                if isinstance(x, lib.Tensor) and x.requires_grad
             }
             if options.grad and roots:
                 facts.update(compare._gradient_facts(lib, roots, sources, options))
@@ -350,9 +356,7 @@ def compared(op: Any, dtype: str) -> dict[str, list[str]]:
     return found
 
 
-def unexpected(
-    op: Any, found: dict[str, list[str]], dtype: str = ""
-) -> dict[str, list[str]]:
+def unexpected(op: Any, found: dict[str, list[str]], dtype: str = "") -> dict[str, list[str]]:
     """Those differences that no exception covers."""
     variant = op.variant_test_name
     return {a: told for a, told in found.items() if reason(op.name, variant, a, dtype) is None}

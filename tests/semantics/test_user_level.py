@@ -131,7 +131,7 @@ def test_parts_of_a_real_tensor(lib: Library) -> None:
     assert x.real is x
     with pytest.raises(RuntimeError, match="imag"):
         hasattr(x, "imag")
-    assert all(hasattr(x, name) for name in dir(x) if name != "imag")
+    assert all(hasattr(x, name) for name in dir(x) if name not in ("imag", "volatile"))
     with pytest.warns(UserWarning, match="volatile"):
         assert not x.volatile
 
@@ -709,3 +709,63 @@ def test_weak_references_of_tensors(lib: Library) -> None:
     del x
     gc.collect()
     assert reference.expired()
+
+
+def test_warnings_given_every_time(lib: Library) -> None:
+    assert not lib.is_warn_always_enabled()
+    lib.set_warn_always(True)
+    try:
+        for _ in range(2):
+            x = leaf(lib)
+            with pytest.warns(UserWarning, match=r"Using backward\(\) with create_graph=True"):
+                (x * x).sum().backward(create_graph=True)
+            x.grad = None
+    finally:
+        lib.set_warn_always(False)
+
+
+def test_hooks_of_an_accumulator_see_what_it_keeps(lib: Library) -> None:
+    x = leaf(lib)
+    node = x.view_as(x).grad_fn.next_functions[0][0]
+
+    def replace(leaving: Any, entered: Any) -> None:
+        x.grad = entered[0] * 10
+
+    x.register_hook(lambda g: g - 2)
+    node.register_prehook(lambda grads: (grads[0] / 5,))
+    x.register_post_accumulate_grad_hook(lambda t: (t.grad.add_(0.5), None)[1])
+    node.register_hook(replace)
+    x.sum().backward()
+    # The hook after accumulation wrote to the gradient that the leaf kept as it came.
+    assert x.grad.tolist() == pytest.approx([3.0] * 3)
+
+
+def test_a_leaf_keeps_what_a_function_made_for_it(lib: Library) -> None:
+    kept: list[Any] = []
+
+    class Fn(lib.autograd.Function):
+        both = True
+
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            return x + y
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            made = grad * 2
+            kept[:] = [made.data_ptr()] if Fn.both else [made]
+            return made, made
+
+    def run() -> tuple[Any, Any]:
+        x, y = leaf(lib), leaf(lib)
+        (Fn.apply(x, y) * 1).sum().backward()
+        assert x.grad.tolist() == y.grad.tolist() == [2.0] * 3
+        return x.grad, y.grad
+
+    one, other = run()
+    # Two leaves never share a gradient, and one of them need not copy it.
+    assert one.data_ptr() != other.data_ptr()
+    assert kept[0] in (one.data_ptr(), other.data_ptr())
+    Fn.both = False
+    one, other = run()  # somebody holds it: nobody may keep it
+    assert kept[0].data_ptr() not in (one.data_ptr(), other.data_ptr())
