@@ -13,6 +13,7 @@ from math import e, inf, nan, pi
 
 from . import autograd as autograd
 from . import func as func
+from . import legacy as _legacy
 from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
 from .autograd.grad_mode import (
     enable_grad,
@@ -25,7 +26,7 @@ from .dispatch import diagonals as _diagonals
 from .dispatch import factorize as _factorize
 from .dispatch import index as _index
 from .dispatch import linalg as _linalg
-from .dispatch import methods as _methods  # noqa: F401  (gives Tensor its methods)
+from .dispatch import methods as _methods
 from .dispatch import positions as _positions
 from .dispatch import rearrange as _rearrange
 from .dispatch import rows as _rows
@@ -160,7 +161,6 @@ from .dtypes import (
     promote_types,
     uint8,
 )
-from . import legacy as _legacy
 from .kernels.threads import get_num_threads, set_num_threads
 from .ops.table import ELEMENTWISE as _ELEMENTWISE
 from .printing import set_printoptions
@@ -178,8 +178,6 @@ from .typeinfo import (
     is_complex,
     is_floating_point,
     is_nonzero,
-    is_tensor,
-    numel,
     result_type,
 )
 

@@ -37,7 +37,7 @@ def _make(cls: type, *args: Any, **kwargs: Any) -> Any:
     of = args[0].dtype if args and isinstance(args[0], Tensor) else state.get_default_dtype()
     result = constructed(of, args)
     if cls is not Tensor:
-        alias = object.__new__(cls)
+        alias: Any = object.__new__(cls)
         for slot in ("storage", "offset", "layout", "counter", "edge", "tracked", "view_meta"):
             setattr(alias, slot, getattr(result, slot))
         alias.meta = None

@@ -17,7 +17,8 @@ from .autograd import views
 from .autograd.hooks import HookDict, hooks_of
 from .autograd.node import Edge, Node
 from .dtypes import INTEGER, dtype
-from .layout import Layout, Shape, layout as intern_layout
+from .layout import Layout, Shape
+from .layout import layout as intern_layout
 from .state import GRAD, modes
 from .storage import INFERENCE_COUNTER, Storage, VersionCounter
 
@@ -211,7 +212,8 @@ class Tensor:
         n = self.layout.ndim
         if not -n <= dim < n:
             raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+                f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got "
+                f"{dim})"
             )
         return dim % n
 
@@ -375,7 +377,8 @@ class Tensor:
         if isinstance(element, (Tensor, int, float, complex, bool)):
             return bool((element == self).any())  # type: ignore[attr-defined]
         raise RuntimeError(
-            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+            "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+            f"{type(element)}."
         )
 
     def __format__(self, spec: str) -> str:
@@ -497,14 +500,15 @@ class Tensor:
             raise RuntimeError("can't assign Variable as its own grad")
         if value.layout.dtype is not self.layout.dtype:
             raise RuntimeError(
-                f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with dtype "
-                f"'{self.dtype}'. Please ensure that the gradient and the tensor have the same dtype"
+                f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with "
+                f"dtype '{self.dtype}'. Please ensure that the gradient and the tensor have the "
+                "same dtype"
             )
         if value.layout.shape != self.layout.shape:
             raise RuntimeError(
-                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
-                f"'{list(self.shape)}'. Please ensure that the gradient and the tensor are the same "
-                "size"
+                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of "
+                f"size '{list(self.shape)}'. Please ensure that the gradient and the tensor are "
+                "the same size"
             )
         self.autograd_meta().grad = value
 

@@ -29,8 +29,8 @@ class finfo:
         d = type or state.get_default_dtype()
         if not isinstance(d, dtype) or not d.is_floating_point:
             raise TypeError(
-                f"jitgrad.finfo() requires a floating point input type. Use jitgrad.iinfo to handle "
-                f"'{d!r}'"
+                "jitgrad.finfo() requires a floating point input type. Use jitgrad.iinfo to "
+                f"handle '{d!r}'"
             )
         info = np.finfo(d.np)
         self.dtype = d.name
@@ -69,11 +69,6 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
     return result_dtype([x.layout for x in operands])
 
 
-def is_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a Tensor."""
-    return isinstance(obj, Tensor)
-
-
 def is_floating_point(input: Tensor) -> bool:
     """Whether the elements are real floats."""
     return input.is_floating_point()
@@ -82,11 +77,6 @@ def is_floating_point(input: Tensor) -> bool:
 def is_complex(input: Tensor) -> bool:
     """Whether the elements are complex."""
     return input.is_complex()
-
-
-def numel(input: Tensor) -> int:
-    """The number of elements."""
-    return input.numel()
 
 
 def is_nonzero(input: Tensor) -> bool:

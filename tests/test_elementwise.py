@@ -116,7 +116,8 @@ def test_with_a_python_number(row: Elementwise, number: Any, dtype: str) -> None
 
 
 @pytest.mark.parametrize("pair", [("int32", "float32"), ("float32", "float64"), ("uint8", "int8"),
-                                  ("bool", "int64"), ("int64", "float32")], ids="-".join)  # fmt: skip
+                                  ("bool", "int64"), ("int64", "float32")],
+                         ids="-".join)  # fmt: skip
 @pytest.mark.parametrize("rank", [(2, 2), (2, 0), (0, 2)], ids=str)
 @pytest.mark.parametrize("name", ["add", "mul", "div", "lt"])
 def test_promotion(pair: tuple[str, str], rank: tuple[int, int], name: str) -> None:

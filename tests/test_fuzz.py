@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -399,7 +399,9 @@ class Programs(RuleBasedStateMachine):
         pair = self.pick(x)
         other = self.fitting(pair, y)
         if not _left_to_chance(pair[1], other[1]):
-            self.step(lambda lib, x, y: WRITES_OF[kind](x, y, i), pair, other, mode=mode, writes=True)
+            self.step(
+                lambda lib, x, y: WRITES_OF[kind](x, y, i), pair, other, mode=mode, writes=True
+            )
 
     @rule(x=numbers, kind=st.sampled_from(sorted(VIEWS)), i=numbers, a=few, mode=modes)
     def write_through_view(self, x: int, kind: str, i: int, a: float, mode: str) -> None:
@@ -589,7 +591,7 @@ def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 
 
 def _left_to_chance(target: Any, source: Any) -> bool:
-    """Whether a write reads what it has written before, which PyTorch neither refuses nor orders."""
+    """Whether a write reads what it has written, which PyTorch neither refuses nor orders."""
     if target.untyped_storage().data_ptr() != source.untyped_storage().data_ptr():
         return False
     return target.data_ptr() != source.data_ptr() or target.stride() != source.stride()

@@ -108,7 +108,9 @@ def test_another_cpu_compiles_its_own(tmp_path: Path) -> None:
     assert set(files(tmp_path)) - before
 
 
-def test_the_key_covers_source_signature_options_and_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_covers_source_signature_options_and_versions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Two functions that differ in any of these must not share a file."""
     import hashlib
 

@@ -117,6 +117,7 @@ def test_little(name: str) -> None:
 def test_dtype_argument(name: str) -> None:
     for source, target in (("int32", "float64"), ("float32", "float64"), ("int64", "float32"),
                            ("bool", "float32"), ("float64", "float32")):  # fmt: skip
+
         def fn(lib: Any, x: Any, d: str = target) -> Any:
             return getattr(lib, name)(x, 1, dtype=getattr(lib, d))
 
@@ -169,6 +170,7 @@ def test_ties_share_the_gradient(name: str) -> None:
 def test_extremes_with_indices(name: str, dtype: str) -> None:
     grad = 2 if dtype == "float64" else 0
     for dim, keepdim in ((0, False), (1, True), (-1, False)):
+
         def fn(lib: Any, x: Any, d: int = dim, k: bool = keepdim) -> Any:
             result = getattr(lib, name)(x, d, k)
             values, indices = result

@@ -21,7 +21,9 @@ def workload() -> list[jg.Tensor]:
     return [x.exp(), x.sum(), matrix.sum(0), matrix.sum(1), matrix @ matrix.t(), matrix.softmax(0)]
 
 
-def test_results_are_the_same_bits_for_any_number_of_threads(threads: Callable[[int], None]) -> None:
+def test_results_are_the_same_bits_for_any_number_of_threads(
+    threads: Callable[[int], None],
+) -> None:
     threads(1)
     one = workload()
     threads(2)

@@ -1,6 +1,6 @@
 """Why a tensor does not require grad: where the history that led to it was cut.
 
-``Tensor.tracked`` is False for a tensor that never had anything to do with a gradient. Where history
+``Tensor.tracked`` is False for a tensor that never had to do with a gradient. Where history
 is cut (detach, ``.data``, a no_grad block, an operation without a derivative) it is a :class:`Cut`
 instead, which is just as false and remembers why and where. Operations hand it on, so that
 ``backward()`` on a loss without history can name the first tensor at which it was lost.
@@ -66,7 +66,8 @@ def explain(tensor: Tensor) -> str:
     mark = found((tensor,))
     if mark is False:
         return (
-            "None of the tensors it was computed from requires grad: call requires_grad_() on those "
+            "None of the tensors it was computed from requires grad: call requires_grad_() on "
+            "those "
             "whose gradients you want, before they are used."
         )
     return (

@@ -248,12 +248,14 @@ def _check_alias(
                 )
             return
         if x.storage is output.storage:
+            wrong: str | None = None
             if not tangent._is_view():
                 wrong = "view"
             elif t._base is None:
-                wrong = "view of the given gradient" if tangent._base is not t else None
-            else:
-                wrong = "view of the same base" if tangent._base is not t._base else None
+                if tangent._base is not t:
+                    wrong = "view of the given gradient"
+            elif tangent._base is not t._base:
+                wrong = "view of the same base"
             if wrong is not None:
                 raise RuntimeError(
                     "A custom Function's forward is returning a view (or an input as-is) but the "

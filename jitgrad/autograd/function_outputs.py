@@ -195,8 +195,8 @@ def saved_values(ctx: BackwardCFunction, outs: Sequence[Any]) -> tuple[Any, ...]
     """What the node keeps of the tensors given to ``save_for_backward``; TypeError for others."""
     saved: list[Any] = []
     # A view that forward wrote has a history of its own, which leads here all the same.
-    written = {id(x) for x in ctx.dirty_tensors}
-    written = {id(x): nr for nr, x in enumerate(outs) if id(x) in written}
+    dirty = {id(x) for x in ctx.dirty_tensors}
+    written = {id(x): nr for nr, x in enumerate(outs) if id(x) in dirty}
     for index, tensor in enumerate(ctx.to_save):
         if tensor is None:
             saved += (None, 0)

@@ -102,7 +102,7 @@ class Node:
 
     def _set_sequence_nr(self, number: int) -> None:
         """Change when the node runs among those that are ready: larger numbers run first."""
-        self._seq = number
+        self._seq = number  # type: ignore[misc]
 
     @property
     def _input_metadata(self) -> tuple[Any, ...]:

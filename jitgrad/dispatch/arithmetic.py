@@ -175,16 +175,14 @@ def isclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> Tensor:
-    """Whether ``|self - other| <= atol + rtol * |other|``, elementwise; infinities equal themselves."""
+    """Whether ``|self - other| <= atol + rtol * |other|``; infinities equal themselves."""
     if not isinstance(other, Tensor):
         raise errors.argument("isclose", "other", "Tensor", other)
     if self.layout.dtype is not other.layout.dtype:
         raise RuntimeError(f"{self.dtype} did not match {other.dtype} in isclose()")
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance < 0:
-            raise RuntimeError(
-                f"{name} must be greater than or equal to zero, but got {tolerance}"
-            )
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {tolerance}")
     f = functions
     close = f["eq"](self, other)
     if self.layout.dtype.category == BOOL:

@@ -252,7 +252,7 @@ def _overwrite(self: Tensor, source: Tensor, cls: type[StructuredNode], inputs: 
         rebase_history(self, history[0])
     if modes.levels and self.layout.dtype.category >= dtypes.FLOATING:
         # Nothing of what was there is left: only the source's tangent counts.
-        tangents.written(self, inputs[1:], lambda given: [clone(given[0])])
+        tangents.written(self, inputs[1:], lambda given: [given[0].clone()])
     return self
 
 

@@ -22,7 +22,7 @@ from ..layout import Layout, has_internal_overlap, may_overlap
 from ..ops import elementwise as _rows  # noqa: F401  (fills the table)
 from ..ops.table import ELEMENTWISE, Elementwise
 from ..state import GRAD, modes, next_sequence_number
-from ..storage import ReadOnly, INFERENCE_COUNTER, Storage
+from ..storage import INFERENCE_COUNTER, ReadOnly, Storage
 from ..tensor import Tensor
 from . import plans, tangents, templates
 from .make import NUMBERS, constant, python_number
@@ -299,7 +299,11 @@ class _Operator:
             # An exponent tensor is PyTorch's to wrap; only a negative number is refused.
             if last.layout.wrapped and last.item() < 0:
                 raise RuntimeError("Integers to negative integer powers are not allowed.")
-        elif self.row.integer_zero_division and plan.out.numel and not bool(functions["ne"](last, 0).all()):
+        elif (
+            self.row.integer_zero_division
+            and plan.out.numel
+            and not bool(functions["ne"](last, 0).all())
+        ):
             raise RuntimeError(f"ZeroDivisionError: integer division by zero in {self.row.name}()")
 
     def untracked(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:

@@ -507,7 +507,9 @@ def qr(self: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
     if mode == "r":
         both = [self.new_empty((0,)), *_numpy(lambda a: np.linalg.qr(a, "r"), self)]
     else:
-        both = _numpy(lambda a: tuple(np.linalg.qr(a, "complete" if mode == "complete" else "reduced")), self)
+        both = _numpy(
+            lambda a: tuple(np.linalg.qr(a, "complete" if mode == "complete" else "reduced")), self
+        )
     record(_QR, (self,), both, {"mode": mode})
     if out is not None:
         both = [into("qr", x, o, (self,)) for x, o in zip(both, out, strict=True)]
@@ -690,5 +692,5 @@ NAMESPACE = {
     "eigvalsh": eigvalsh, "svd": svd, "svdvals": svdvals, "pinv": pinv, "matrix_rank": matrix_rank,
     "qr": qr, "tensorinv": tensorinv, "tensorsolve": tensorsolve, "inv_ex": inv_ex,
     "solve_ex": solve_ex, "cholesky_ex": cholesky_ex, "solve_triangular": solve_triangular,
-    "cond": cond, "matrix_exp": matrix_exp,
+    "cond": cond, "matrix_exp": matrix_exp, "LinAlgError": LinAlgError,
 }  # fmt: skip

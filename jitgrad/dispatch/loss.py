@@ -225,9 +225,7 @@ _nll_plans = PlanCache()
 _record_unweighted = recorder(_NLL, 2)
 
 
-def _unweighted(
-    plan: Any, values: Tensor, target: Tensor, ignored: int, reduction: str
-) -> Tensor:
+def _unweighted(plan: Any, values: Tensor, target: Tensor, ignored: int, reduction: str) -> Tensor:
     run, spec, out, outcome = plan
     result = fresh(out)
     info = np.empty(2)

@@ -614,13 +614,11 @@ def addmv(
 ) -> Tensor:
     """``beta * self + alpha * (mat @ vec)``; ``self`` broadcasts."""
     _check("addmv", self, mat, vec)
-    product_of = mv(mat.detach(), vec.detach())  # type: ignore[attr-defined]
+    product_of = mv(mat.detach(), vec.detach())
     result = _scaled(product_of, alpha)
     if beta != 0:
         shape = product_of.layout.shape
-        result = functions["add"](
-            view_of(_scaled(self.detach(), beta), "expand", (shape,)), result  # type: ignore[attr-defined]
-        )
+        result = functions["add"](view_of(_scaled(self.detach(), beta), "expand", (shape,)), result)
     record(_ADDMV, (self, mat, vec), (result,), {"beta": beta, "alpha": alpha})
     return _out("addmv", result, out, (self, mat, vec))
 

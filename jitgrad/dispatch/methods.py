@@ -120,7 +120,8 @@ def _array_wrap(
 _FUNCTIONS: tuple[tuple[Any, str], ...] = (
     (
         arithmetic,
-        "add sub add_ sub_ div div_ clamp clamp_ addcmul addcmul_ addcdiv addcdiv_ isclose allclose "
+        "add sub add_ sub_ div div_ clamp clamp_ addcmul addcmul_ addcdiv addcdiv_ isclose "
+        "allclose "
         "equal positive",
     ),
     (
@@ -141,8 +142,20 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
     *(
         (module, module.METHODS)
         for module in (
-            index, positions, rearrange, reshaping, rows, scatter, special, split, statistics,
-            diagonals, running, sorting, linalg, factorize,
+            index,
+            positions,
+            rearrange,
+            reshaping,
+            rows,
+            scatter,
+            special,
+            split,
+            statistics,
+            diagonals,
+            running,
+            sorting,
+            linalg,
+            factorize,
         )
     ),
 )

@@ -92,7 +92,8 @@ def unsupported(row: Elementwise, d: dtypes.dtype) -> Exception:
         sign = "Negation" if row.name == "neg" else "Subtraction"
         return RuntimeError(
             f"{sign}, the `-` operator, with a bool tensor is not supported. If you are trying to "
-            "invert a mask, use the `~` or `logical_not()` operator instead. (With two bool tensors "
+            "invert a mask, use the `~` or `logical_not()` operator instead. (With two bool "
+            "tensors "
             "is not supported either; use the `^` or `logical_xor()` operator.)"
         )
     return errors.unsupported(row.name, d)

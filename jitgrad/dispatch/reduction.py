@@ -165,9 +165,7 @@ _SUM = _numbered(
 )
 _MEAN = _numbered(
     "mean",
-    lambda grad, layout, call, count: cast_to(
-        _f["div"](call.restore(grad, layout), count), layout
-    ),
+    lambda grad, layout, call, count: cast_to(_f["div"](call.restore(grad, layout), count), layout),
     lambda tangent, call: mean(tangent, call.dims, call.keepdim),
 )
 
@@ -439,8 +437,7 @@ _EXTREME_DIM = {
     for name in ("max", "min")
 }
 _AEXTREME = {
-    name: node_class(structured(name, "self", grad={"self": per_line}))
-    for name in ("amax", "amin")
+    name: node_class(structured(name, "self", grad={"self": per_line})) for name in ("amax", "amin")
 }
 
 
@@ -806,7 +803,10 @@ _LOGSUMEXP = node_class(
 def logsumexp(
     self: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """``log(sum(exp(self)))`` over ``dim``, without overflow. Gradient: ``grad * exp(self - result)``."""
+    """``log(sum(exp(self)))`` over ``dim``, without overflow.
+
+    Gradient: ``grad * exp(self - result)``.
+    """
     dims = reduction_dims(self, dim, "logsumexp")
     if self.layout.dtype.category < dtypes.FLOATING:
         self = convert.to(self, state.get_default_dtype())
@@ -975,9 +975,7 @@ def cumsum(
     d = dtype or (of if of.category >= dtypes.FLOATING else dtypes.int64)
     source = self.detach()
     result = (
-        along("cumsum", (source,), dim, d)
-        if self.layout.ndim
-        else convert.to(source, d, copy=True)
+        along("cumsum", (source,), dim, d) if self.layout.ndim else convert.to(source, d, copy=True)
     )
     record(_CUMSUM, (self,), (result,), {"dim": dim})
     return finish("cumsum", result, out, self)

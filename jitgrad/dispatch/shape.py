@@ -41,7 +41,7 @@ _CAT = node_class(
 def _part_of(grad: Tensor, of: Layout, dim: int, start: int | None) -> Tensor:
     """The part of the gradient that belongs to one input; nothing to one that was skipped."""
     if start is None:
-        return grad.new_zeros(of.shape, dtype=of.dtype)  # type: ignore[attr-defined]
+        return grad.new_zeros(of.shape, dtype=of.dtype)
     return convert.to(grad._seen("slice", (dim, start, start + of.shape[dim], 1)), of.dtype)
 
 

@@ -65,7 +65,7 @@ def nanmean(
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {kind}"
         )
-    valid = _f["logical_not"](_f["isnan"](self.detach()))  # type: ignore[attr-defined]
+    valid = _f["logical_not"](_f["isnan"](self.detach()))
     total = nansum(self, dim, keepdim, dtype=dtype)
     result = _f["div"](total, reduction.sum(valid, dim, keepdim))
     return reduction.finish("nanmean", result, out, self)
@@ -163,10 +163,8 @@ def _with_mean(name: str) -> Any:
     ) -> tuple[Tensor, Tensor]:
         dim, kept, correction = reduction.correction_of(args, dim, unbiased, correction)
         keepdim = bool(kept or keepdim)
-        source = self.detach()  # type: ignore[attr-defined]
-        spread = getattr(reduction, name)(
-            source, dim=dim, correction=correction, keepdim=keepdim
-        )
+        source = self.detach()
+        spread = getattr(reduction, name)(source, dim=dim, correction=correction, keepdim=keepdim)
         center = reduction.mean(source, dim, keepdim)
         call = Call(reduction_dims(self, dim, name), keepdim)
         record(_MOMENTS[name], (self,), (spread, center), {"call": call, "correction": correction})
@@ -185,18 +183,18 @@ def _cumprod_grad(grad: Tensor, self: Tensor, result: Tensor, layout: Layout, di
     """Each element's gradient: for all products it is in, the product of the other factors."""
     if not layout.ndim:
         return cast_to(grad, layout)
-    if not bool(_f["eq"](self, 0).any()):  # type: ignore[attr-defined]
-        later = reduction.cumsum(_f["mul"](grad, result).flip(dim), dim).flip(dim)  # type: ignore[attr-defined]
+    if not bool(_f["eq"](self, 0).any()):
+        later = reduction.cumsum(_f["mul"](grad, result).flip(dim), dim).flip(dim)
         return cast_to(_f["div"](later, self), layout)
     # Zeros: every product again without the factor in question. Quadratic in the length.
     from .creation import eye, ones
 
     n = layout.shape[dim]
-    x = self.movedim(dim, -1).unsqueeze(-2)  # type: ignore[attr-defined]
+    x = self.movedim(dim, -1).unsqueeze(-2)
     others = cumprod(_f["where"](eye(n, dtype=dtypes.bool_), 1, x), -1)
-    in_product = ones(n, n, dtype=dtypes.bool_).triu()  # type: ignore[attr-defined]
-    parts = _f["mul"](_f["mul"](others, in_product), grad.movedim(dim, -1).unsqueeze(-2))  # type: ignore[attr-defined]
-    return cast_to(reduction.sum(parts, -1).movedim(-1, dim), layout)  # type: ignore[attr-defined]
+    in_product = ones(n, n, dtype=dtypes.bool_).triu()
+    parts = _f["mul"](_f["mul"](others, in_product), grad.movedim(dim, -1).unsqueeze(-2))
+    return cast_to(reduction.sum(parts, -1).movedim(-1, dim), layout)
 
 
 _CUMPROD = node_class(structured("cumprod", "self", grad={"self": _cumprod_grad}))
@@ -209,7 +207,7 @@ def cumprod(
     """Running products along ``dim``. Gradient: right at zeros as well."""
     dim = normalize_dim(dim, self.layout.ndim)
     d = dtype or reduction.accumulated(self.layout.dtype)
-    source = self.detach()  # type: ignore[attr-defined]
+    source = self.detach()
     if self.layout.ndim:
         result = reduction.along("cumprod", (source,), dim, d)
     else:

@@ -509,7 +509,7 @@ atleast_1d, atleast_2d, atleast_3d = atleast(1), atleast(2), atleast(3)
 
 # Adjoints -----------------------------------------------------------------------------------------
 def embed(grad: Tensor, of: Layout, kind: str, arguments: tuple[Any, ...]) -> Tensor:
-    """Zeros in the shape of ``of`` with ``grad`` at the place of a view: the adjoint of the view."""
+    """Zeros in the shape of ``of`` with ``grad`` at a view's place: the adjoint of the view."""
     result = grad.new_zeros(of.shape)
     place = view_of(result.detach(), kind, arguments)
     place.copy_(grad.detach())

@@ -150,7 +150,7 @@ def _load(
         return Compiled(result.entry_point, 0, result)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def kernel(source: str, arity: int, *, fastmath: frozenset[str] = frozenset({"contract"})) -> int:
     """The address of the inner loop ``kernel`` defined by ``source``.
 

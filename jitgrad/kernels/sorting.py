@@ -189,9 +189,7 @@ def plan_mode(values: Layout, indices: Layout, dim: int, outs: tuple[Layout, Lay
     d = _raw(values.dtype)
     builder.launch(
         _most_frequent(d),
-        Nest(
-            shape[:dim] + shape[dim + 1 :], (s0, s1, outs[0].strides, outs[1].strides)
-        ).merged(),
+        Nest(shape[:dim] + shape[dim + 1 :], (s0, s1, outs[0].strides, outs[1].strides)).merged(),
         [d.itemsize, 8, d.itemsize, 8],
         builder.operands,
         extras=[shape[dim], r0, r1],
