@@ -10,9 +10,13 @@ import sys
 from types import CodeType, FrameType
 from typing import Any
 
+from . import config
+
 # Where an operator was called: a code object and an instruction offset. Never a frame, which would
 # keep the caller's locals alive; lines are looked up only when an error is raised.
 Where = tuple[CodeType, int]
+# What wrote a tensor in place, and where it was called.
+Written = tuple[str, CodeType, int]
 
 
 def line_of(where: Where | None) -> str:
@@ -38,7 +42,7 @@ class _Files(dict[str, bool]):
         return self[name]
 
 
-_ours = _Files()
+ours = _Files()
 
 
 def caller(skip: int = 1) -> Where | None:
@@ -46,13 +50,25 @@ def caller(skip: int = 1) -> Where | None:
     frame: FrameType | None = _frame(skip)
     while frame is not None:
         code = frame.f_code
-        if not _ours[code.co_filename]:
+        if not ours[code.co_filename]:
             return code, frame.f_lasti
         frame = frame.f_back
     return None
 
 
+def _nowhere(skip: int = 1) -> Where | None:
+    return None
+
+
 _frame = sys._getframe
+if not config.WHERE:
+    caller = _nowhere
+
+
+def writer(name: str, skip: int = 1) -> Written | None:
+    """:func:`caller` with the name of the operator that writes there."""
+    where = caller(skip + 1)
+    return None if where is None else (name, *where)
 
 
 def backward_twice(node: Any) -> RuntimeError:
@@ -61,7 +77,8 @@ def backward_twice(node: Any) -> RuntimeError:
         "after they have already been freed). Saved intermediate values of the graph are freed "
         "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
         "backward through the graph a second time or if you need to access saved tensors after "
-        f"calling backward. (The graph was recorded by {node.name()} at {line_of(node._where)}.)"
+        f"calling backward. (What {node.name()} saved at {line_of(node._where)} was freed by the "
+        f"backward pass at {line_of(node._saved.where)}.)"
     )
 
 
@@ -70,7 +87,10 @@ def modified_inplace(
 ) -> RuntimeError:
     counter = tensor.counter
     output = "" if producer is None else f", which is output {nr} of {producer.name()},"
-    wrote = f" It was last written at {line_of(counter.writer)}." if counter.writer else ""
+    wrote = ""
+    if counter.writer is not None:
+        name, *where = counter.writer
+        wrote = f" It was last written by {name}() at {line_of(tuple(where))}."
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: [jitgrad.{tensor.dtype.tensor_type} {list(tensor.shape)}]{output} is at "

@@ -60,4 +60,4 @@ class TensorType(type):
 TYPES = {d.tensor_type: TensorType(d.tensor_type, (), {"dtype": d}) for d in dtypes.ALL}
 
 Tensor.__new__ = _make  # type: ignore[method-assign]
-Tensor.new = new
+Tensor.new = new  # type: ignore[attr-defined]

@@ -65,10 +65,14 @@ def explain(tensor: Tensor) -> str:
     """The end of "does not require grad": since when and why."""
     mark = found((tensor,))
     if mark is False:
+        if tensor.view_meta is not None and requires_grad(tensor):
+            return (
+                "It is a view that was taken in a no_grad block, or before its base required grad: "
+                "its gradient leads nowhere. Take the view anew."
+            )
         return (
             "None of the tensors it was computed from requires grad: call requires_grad_() on "
-            "those "
-            "whose gradients you want, before they are used."
+            "those whose gradients you want, before they are used."
         )
     return (
         f"Its history was cut at {errors.line_of(mark.where)}, at a tensor of shape "

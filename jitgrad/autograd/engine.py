@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .. import errors
 from ..state import GRAD, modes
 from .hooks import run_on_value, run_post_accumulate, run_posthooks, run_prehooks, run_tensor_hooks
-from .node import FOREVER, AccumulateGrad, Edge, Node
+from .node import FOREVER, AccumulateGrad, Edge, Node, Released
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -44,6 +44,7 @@ class GraphTask:
         node: the node that is running.
         memory: what tools remember while the pass runs, by a key of their own.
         depth: how many passes of this thread it is nested in.
+        released: what takes the place of what nodes saved, unless the graph is kept.
         anomaly: what watches the pass (autograd/anomaly.py).
     """
 
@@ -58,6 +59,7 @@ class GraphTask:
         "memory",
         "needed",
         "node",
+        "released",
         "results",
         "waiting",
     )
@@ -74,6 +76,7 @@ class GraphTask:
         self.node: Node | None = None
         self.memory: dict[Any, Any] = {}
         self.depth = 0
+        self.released = Released()
         self.anomaly: Any = None
 
     def executes(self, node: Node) -> bool:
@@ -121,7 +124,7 @@ class GraphTask:
         if hooks is not None and hooks.post:
             outs = run_posthooks(hooks.post, outs, grads)
         if not self.keep_graph and node._saved:
-            node._saved = None  # type: ignore[misc]
+            node._saved = self.released
         return outs
 
     def evaluate_leaf(self, node: AccumulateGrad, grad: Any, owned: bool) -> None:
@@ -144,38 +147,14 @@ class GraphTask:
     def _run_leaf(self, node: AccumulateGrad, grad: Any, owned: bool) -> None:
         meta, hooks = node.variable.autograd_meta(), node._hooks
         if hooks is not None and hooks.pre:
-            given = grad
             (grad,) = run_prehooks(hooks.pre, [grad])
-            # The leaf may keep what a hook made for it, unless the hook keeps it too.
-            owned = grad is not given and grad is not None and _unheld(_references(grad), grad)
+            owned = False  # the hook may hold what it saw or made
         if grad is not None:
             node.accumulate(grad, owned, self.create_graph)
         if meta.post_accumulate:  # even if there was nothing to add
             run_post_accumulate(meta.post_accumulate, node.variable)
         if hooks is not None and hooks.post:
             run_posthooks(hooks.post, (), [grad])
-
-
-def _references(x: Any) -> int:
-    """How many references there are to what a local variable of the caller holds."""
-    return sys.getrefcount(x)
-
-
-def _alone() -> int:
-    probe = object()
-    return _references(probe)
-
-
-_ALONE = _alone()  # how many there are if nothing else holds it
-
-
-def _unheld(references: int, grad: Tensor) -> bool:
-    """Whether nobody else holds a gradient that was made by code of the user's.
-
-    The caller counts the references to it, in the first argument: later it is itself one more. Its
-    memory must be held by the gradient alone, as storage and as version counter.
-    """
-    return references == _ALONE and _references(grad.storage) == _ALONE + 1
 
 
 def _dependencies(roots: Iterable[Node], oldest: int = 0) -> dict[Node, int]:
@@ -273,6 +252,8 @@ def run(
             put into ``results``.
     """
     task = GraphTask(keep_graph, create_graph)
+    if not keep_graph:
+        task.released.where = errors.caller(2)
     root_nodes = [edge[0] for edge, _ in roots]
     if captures is None:
         task.waiting = _dependencies(root_nodes)
@@ -337,13 +318,12 @@ def _on_new_thread(function: Callable[[], None]) -> None:
 
 def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
     """The loop: take the next ready node, run it, pass its gradients on."""
-    create_graph, keep_graph = task.create_graph, task.keep_graph
+    create_graph, keep_graph, released = task.create_graph, task.keep_graph, task.released
     recorded = create_graph or modes.levels
     waiting, needed, captures = task.waiting, task.needed, task.captures
     watched = captures is not None or needed is not None or task.anomaly is not None
     buffers: dict[Node, Any] = {}
     owned: set[Node] = set()  # whose gradient is memory that nobody else holds
-    unknown: set[Node] = set()  # accumulators whose gradient comes from code of the user's
     ready: list[tuple[int, Node]] = []
     leaves: deque[Node] = deque()
 
@@ -382,8 +362,7 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
                 owns = node in owned and (meta is None or meta.hooks is None)
                 task.evaluate_leaf(node, grad, owns)  # type: ignore[arg-type]
             elif grad is not None:
-                owns = node in owned or (node in unknown and _unheld(_references(grad), grad))
-                node.accumulate(grad, owns, create_graph)  # type: ignore[attr-defined]
+                node.accumulate(grad, node in owned, create_graph)  # type: ignore[attr-defined]
             continue
         if not ready:
             return
@@ -402,7 +381,7 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
             if not node._trusted:
                 outs = checked(node, outs)
             if not keep_graph and node._saved:
-                node._saved = None  # type: ignore[misc]
+                node._saved = released
         index = 0
         edges = node.next_edges
         # What is passed on (a view of what entered) is owned by the only one who gets it.
@@ -418,8 +397,6 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
                             buffers[child] = grad
                             if fresh and fresh[index] and (relays or grad.storage is not entered):
                                 owned.add(child)
-                            elif not node._trusted and child._seq == FOREVER:
-                                unknown.add(child)
                         else:
                             buffers[child] = held + grad
                             owned.add(child)
@@ -433,4 +410,3 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
                     else:
                         heappush(ready, (-child._seq, child))
             index += 1  # noqa: SIM113
-        outs = ()  # what was passed on is the receivers'

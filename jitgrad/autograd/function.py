@@ -17,7 +17,7 @@ from ..state import GRAD, modes, next_sequence_number
 from ..tensor import Tensor
 from .forward_ad import function_jvp
 from .function_outputs import Outputs, attach_fresh, filled, saved_values, wrap
-from .node import Edge, Grads, OperationNode, accumulator_edge
+from .node import Edge, Grads, OperationNode, Released, accumulator_edge
 from .saved import SavedTensor, recorded, unpack
 from .views import gradient_edge
 
@@ -102,7 +102,7 @@ class BackwardCFunction(OperationNode, FunctionCtx):
         """What :meth:`save_for_backward` was given; RuntimeError once it was released."""
         if self.saved_for_forward is not None:
             return self.saved_for_forward
-        if self._saved is None:
+        if self._saved.__class__ is Released:
             raise errors.backward_twice(self)
         if self._accessed:
             raise RuntimeError(
@@ -127,7 +127,7 @@ class BackwardCFunction(OperationNode, FunctionCtx):
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
-        if self._saved is None:
+        if self._saved.__class__ is Released:
             raise errors.backward_twice(self)
         return tuple(SavedTensor(self, i) for i in range(len(self._saved) // 2))
 

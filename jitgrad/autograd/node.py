@@ -20,14 +20,20 @@ Grads = tuple["Tensor | None", ...]
 FOREVER = 1 << 62  # the sequence number of accumulators: run as soon as they are ready
 
 
+class Released(tuple[Any, ...]):
+    """What a node saved, once a backward pass has released it: nothing, and where that was."""
+
+    where: errors.Where | None = None
+
+
 class Node:
     """One recorded operation: knows how to turn the gradient of its output into its inputs'.
 
     Attributes:
         _seq: later operations have larger numbers.
         next_edges: for each input the ``(node, output_nr)`` that its gradient goes to, or None.
-        _saved: what the formulas need, as ``(tensor, version, ...)``; () where nothing, None once
-            released.
+        _saved: what the formulas need, as ``(tensor, version, ...)``; () where nothing, a
+            :class:`Released` once released.
         _plan: the layouts of the operation (``plan.out`` is what the gradient must look like).
         _where: the line of the user's code that recorded it.
         _hooks: hooks and captures, made on demand.
@@ -37,7 +43,7 @@ class Node:
 
     _seq: int
     next_edges: tuple[Edge | None, ...]
-    _saved: tuple[Any, ...] | None
+    _saved: tuple[Any, ...]
     _plan: Any
     _where: errors.Where | None
     _hooks: Hooks | None

@@ -17,7 +17,7 @@ from ..state import GRAD, modes
 from ..storage import DetachedCounter, VersionCounter
 from ..tensor import Tensor, make
 from . import anomaly
-from .node import FOREVER, Edge, Node
+from .node import FOREVER, Edge, Node, Released
 from .views import gradient_edge, requires_grad
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def unpack(node: Node, index: int) -> Tensor:
     Raises:
         RuntimeError: if it was released, or written in place since it was saved.
     """
-    if node._saved is None:
+    if node._saved.__class__ is Released:
         raise errors.backward_twice(node)
     tensor, version = node._saved[2 * index], node._saved[2 * index + 1]
     if tensor.counter.version != version:
@@ -195,7 +195,7 @@ def pack_result(node: Node) -> None:
 
 def _pack(node: Node, of_result: bool) -> None:
     pack, unpack_hook = modes.saved_hooks[-1]
-    entries: list[Any] = list(node._saved or ())
+    entries: list[Any] = list(node._saved)
     for i in range(0, len(entries), 2):
         tensor = entries[i]
         # Python numbers are no tensors of the user's.
@@ -222,7 +222,7 @@ class SavedTensor:
 
     def _held(self) -> Any:
         saved = self._node._saved
-        if saved is None:
+        if saved.__class__ is Released:
             raise errors.backward_twice(self._node)
         return None if self._index is None else saved[2 * self._index]
 
@@ -248,7 +248,7 @@ class SavedTensor:
         if not callable(pack_hook) or not callable(unpack_hook):
             raise TypeError("register_hooks(): incompatible function arguments: expected callables")
         saved, index = self._node._saved, self._index
-        if saved is None:
+        if saved.__class__ is Released:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor after it has been freed. Saved "
                 "intermediate values of the graph are freed when you call .backward() or "
@@ -282,7 +282,7 @@ def saved_attribute(node: Node, name: str) -> Any:
             index = names[field]
             if raw:
                 return SavedTensor(node, index)
-            if node._saved is None:
+            if node._saved.__class__ is Released:
                 raise errors.backward_twice(node)
             return None if index is None else _shown(unpack(node, index), field)
         if not raw and field in attributes:

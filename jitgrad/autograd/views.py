@@ -9,7 +9,7 @@ from .. import errors
 from ..state import GRAD, modes, next_sequence_number
 from ..storage import INFERENCE_COUNTER
 from .hooks import history_changed
-from .node import Edge, Grads, Node, OperationNode, accumulator_edge
+from .node import Edge, Grads, Node, OperationNode, Released, accumulator_edge
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -134,13 +134,13 @@ def check_inplace(tensor: Tensor, recorded: bool) -> None:
         if tensor.tracked and tensor.edge is None:
             raise errors.leaf_inplace(view=False)
         return
-    if view_edge(tensor, view) is None and view.requires_grad:
-        raise errors.leaf_inplace(view=True)
-    base = view.base
     if view.creation is not Creation.DEFAULT:
         raise inplace_view_error(tensor, view, itself=True)
-    if base.view_meta is None and base.tracked and base.edge is None:
-        raise errors.leaf_inplace(view=True)
+    if requires_grad(tensor):
+        if view.base.edge is None:
+            raise errors.leaf_inplace(view=True)
+        if view.edge is None:  # its base was written, and nobody has asked for its history since
+            raise errors.leaf_inplace(view=False)
 
 
 def rebase_history(tensor: Tensor, node: Node, nr: int = 0) -> None:
@@ -237,7 +237,7 @@ class CopySlices(_Geometry):
         return self._run(grad, recorded=True)
 
     def _run(self, grad: Tensor | None, recorded: bool) -> Grads:
-        if self._saved is None:
+        if self._saved.__class__ is Released:
             raise errors.backward_twice(self)
         if grad is None:
             return (None,) * len(self.next_edges)

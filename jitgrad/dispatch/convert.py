@@ -208,7 +208,7 @@ _FILL_NUMBER = node_class(
 _unchecked = PlanCache()  # of writes whose layouts need no further checks
 
 
-def _overwritten(self: Tensor, source: Tensor) -> bool:
+def _overwritten(self: Tensor, source: Tensor, name: str) -> bool:
     """The short way to replace every element, where there is nothing to check or to record."""
     mode = modes.mode
     if mode > GRAD or (
@@ -228,8 +228,12 @@ def _overwritten(self: Tensor, source: Tensor) -> bool:
     run, spec = plan
     run(spec, source.storage.buffer, source.offset, storage.buffer, self.offset)
     counter.version += 1
-    counter.writer = errors.caller(3)
+    counter.writer = errors.writer(name, 3)
     return True
+
+
+def _copied_tangent(given: Sequence[Any]) -> Sequence[Any]:
+    return [clone(given[0])]  # the source keeps its own
 
 
 def _overwrite(self: Tensor, source: Tensor, cls: type[StructuredNode], inputs: Any) -> Tensor:
@@ -247,12 +251,12 @@ def _overwrite(self: Tensor, source: Tensor, cls: type[StructuredNode], inputs: 
     if self.layout.dense:
         _unchecked.add((source.layout, self.layout), copy_plan(source.layout, self.layout))
     self.counter.version += 1
-    self.counter.writer = errors.caller()
+    self.counter.writer = errors.writer(cls.row.name.removesuffix("_number") + "_")
     if history is not None:
         rebase_history(self, history[0])
     if modes.levels and self.layout.dtype.category >= dtypes.FLOATING:
         # Nothing of what was there is left: only the source's tangent counts.
-        tangents.written(self, inputs[1:], lambda given: [given[0].clone()])
+        tangents.written(self, inputs[1:], _copied_tangent)
     return self
 
 
@@ -265,7 +269,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         if python_number(src) is None:
             raise errors.argument("copy_", "other", "Tensor", src)
         src = number_tensor(src, "copy_", "other")
-    if _overwritten(self, src):
+    if _overwritten(self, src, "copy_"):
         return self
     shape = self.layout.shape
     if src.layout.shape != shape and broadcast_shapes(src.layout.shape, shape) != shape:
@@ -286,9 +290,13 @@ def fill_(self: Tensor, value: Any) -> Tensor:
                 "fill_ only supports 0-dimension value tensor but got tensor with "
                 f"{value.layout.ndim} dimensions."
             )
-        return self if _overwritten(self, value) else _overwrite(self, value, _FILL, (self, value))
+        if not _overwritten(self, value, "fill_"):
+            _overwrite(self, value, _FILL, (self, value))
+        return self
     number = number_tensor(value, "fill_", "value")
-    return self if _overwritten(self, number) else _overwrite(self, number, _FILL_NUMBER, (self,))
+    if not _overwritten(self, number, "fill_"):
+        _overwrite(self, number, _FILL_NUMBER, (self,))
+    return self
 
 
 def number_tensor(value: Any, name: str, argument: str) -> Tensor:
@@ -301,7 +309,9 @@ def number_tensor(value: Any, name: str, argument: str) -> Tensor:
 
 def zero_(self: Tensor) -> Tensor:
     """Set every element to zero; the gradient of what was there is zero."""
-    return self if _overwritten(self, _NOTHING) else _overwrite(self, _NOTHING, _ZERO, (self,))
+    if not _overwritten(self, _NOTHING, "zero_"):
+        _overwrite(self, _NOTHING, _ZERO, (self,))
+    return self
 
 
 _NOTHING = constant(0)

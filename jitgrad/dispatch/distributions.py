@@ -78,7 +78,7 @@ def _fill(self: Tensor, cls: type[StructuredNode], draw: Draw) -> Tensor:
         history = stand_in.edge
     pour(self, draw)
     self.counter.version += 1
-    self.counter.writer = errors.caller()
+    self.counter.writer = errors.writer(f"{cls.row.name}_")
     if history is not None:
         rebase_history(self, history[0])
     if modes.levels:

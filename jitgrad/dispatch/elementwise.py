@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import dtypes, errors
 from ..autograd.cut import found, unrecorded
-from ..autograd.node import Grads, Node, OperationNode
+from ..autograd.node import Grads, Node, OperationNode, Released
 from ..autograd.saved import note_inputs, pack_result, unpack, wants_grad
 from ..autograd.saved import recorded as note_recorded
 from ..autograd.views import check_inplace, gradient_edge, rebase_history, requires_grad
@@ -74,7 +74,7 @@ class ElementwiseNode(OperationNode):
 
     def apply_recorded(self, grad: Tensor | None) -> Grads:
         """The same formulas, read as expressions over Tensors and so recorded."""
-        if self._saved is None:
+        if self._saved.__class__ is Released:
             raise errors.backward_twice(self)
         if grad is None:
             return (None,) * len(self.next_edges)
@@ -230,6 +230,8 @@ class _Operator:
                 "gradient_edge": gradient_edge,
                 "next_seq": next_sequence_number,
                 "getframe": sys._getframe,
+                "caller": errors.caller,
+                "ours": errors.ours,
                 "empty": np.empty,
                 "BYTE": BYTE,
                 "new": _new,
@@ -271,6 +273,8 @@ class _Operator:
             "modes": modes,
             "GRAD": GRAD,
             "getframe": sys._getframe,
+            "writer": errors.writer,
+            "ours": errors.ours,
         }
         function = templates.define(source, f"{self.row.name}_", namespace)
         function.__doc__ = f"In-place :func:`{self.row.name}`: {self.row.doc}, elementwise."
@@ -321,6 +325,7 @@ class _Operator:
         """Recording under modes other than plain grad mode, and of rows without derivatives."""
         if modes.inference:
             result.counter = INFERENCE_COUNTER
+            unrecorded(operands, result, "it was computed in inference mode")
         elif modes.task is not None and not modes.mode & GRAD:
             pass  # a formula at work in a backward pass: nobody asks where its history went
         elif not self.row.grad:
@@ -411,7 +416,7 @@ class _Operator:
             buffers += (t.storage.buffer, t.offset)
         plan.run(plan.spec, *buffers, target.storage.buffer, target.offset)
         target.counter.version += 1
-        target.counter.writer = errors.caller()
+        target.counter.writer = errors.writer(self.row.name + "_" * records)
         if node is not None:
             _resave_result(node, target)
             if modes.mode != GRAD:

@@ -614,6 +614,8 @@ def addmv(
 ) -> Tensor:
     """``beta * self + alpha * (mat @ vec)``; ``self`` broadcasts."""
     _check("addmv", self, mat, vec)
+    if not self.is_floating_point():  # PyTorch cuts these to integers here, and refuses in addmm
+        beta, alpha = int(beta), int(alpha)
     product_of = mv(mat.detach(), vec.detach())
     result = _scaled(product_of, alpha)
     if beta != 0:

@@ -308,5 +308,5 @@ def finished(
         record_indexed(cls, inputs, result, attributes)
     else:
         out.counter.version += 1
-        out.counter.writer = errors.caller()
+        out.counter.writer = errors.writer(cls.row.name)
     return result

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import errors
 from ..autograd.cut import found, unrecorded
-from ..autograd.node import Edge, Grads, OperationNode
+from ..autograd.node import Edge, Grads, OperationNode, Released
 from ..autograd.saved import SavedResult, note_inputs, pack_result, unpack, wants_grad
 from ..autograd.views import gradient_edge, requires_grad
 from ..layout import Layout
@@ -79,7 +79,7 @@ class StructuredNode(OperationNode):
 
         Inputs past the named ones belong to the last name.
         """
-        if self._saved is None:
+        if self._saved.__class__ is Released:
             raise errors.backward_twice(self)
         row = self.row
         if grad is None:
@@ -207,9 +207,10 @@ def record(
     if wants_grad(inputs):
         record_history(cls, inputs, outs, attributes, outcome)
         pack_result(outs[0].edge[0])  # type: ignore[index]
-    elif not modes.inference and modes.task is None:
+    elif modes.task is None:
+        block = "in inference mode" if modes.inference else "in a no_grad block"
         for out in outs:
-            unrecorded(inputs, out, "it was computed in a no_grad block")
+            unrecorded(inputs, out, f"it was computed {block}")
     if mode and modes.levels:
         tangents.structured(cls.row, inputs, outs, attributes)
 

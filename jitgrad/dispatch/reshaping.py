@@ -48,7 +48,7 @@ def _become(self: Tensor, kind: str, arguments: tuple[Any, ...]) -> Tensor:
     self.offset += offset
     self.layout = of
     self.counter.version += 1
-    self.counter.writer = errors.caller()
+    self.counter.writer = errors.writer(f"{kind.partition('_')[0]}_")
     if edge is not None:
         set_view_edge(self, edge)
     for level, tangent in duals:

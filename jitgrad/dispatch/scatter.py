@@ -40,7 +40,8 @@ from .writes import Write, in_place, record_indexed, writer
 def _zeros_scattered(grad: Tensor, layout: Layout, dim: int, indices: Tensor) -> Tensor:
     """``zeros.scatter_add(dim, indices, grad)``: the gradient of a gather."""
     zeros = grad.new_zeros(layout.shape)
-    move_along("add", zeros, dim, as_long(indices), grad)
+    if grad.layout.numel:
+        move_along("add", zeros, dim, as_long(indices), grad)
     record_indexed(_SCATTER_ADD, (zeros.detach(), grad, indices), zeros, {"dim": dim})
     return zeros
 

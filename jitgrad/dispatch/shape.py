@@ -122,7 +122,7 @@ def cat(
     if out is not None:
         _copy_into(out, copies, parts)
         out.counter.version += 1
-        out.counter.writer = errors.caller()
+        out.counter.writer = errors.writer("cat")
         return out
     given: list[int | None] = list(starts)
     if len(parts) < len(tensors):

@@ -72,7 +72,7 @@ def _share_with_saved(out: Tensor) -> None:
     """What the node saved of its result is a dual tensor as the result is."""
     if out.edge is None or out.meta is None or out.meta.tangents is None:
         return
-    for kept in out.edge[0]._saved or ():
+    for kept in out.edge[0]._saved:
         if kept.__class__ is SavedResult and kept.storage is out.storage:
             kept.autograd_meta().tangents = out.meta.tangents
         elif kept.__class__ is Packed and kept.nr is not None:

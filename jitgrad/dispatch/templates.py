@@ -12,6 +12,8 @@ import linecache
 from collections.abc import Sequence
 from typing import Any
 
+from .. import config
+
 FORWARD = """
 def {name}({signature}, *, out=None):
     if out is not None:
@@ -56,8 +58,7 @@ RECORD = """
                 node.next_edges = ({next_edges},)
                 node._plan = plan
                 node._hooks = None
-                frame = getframe(1)
-                node._where = (frame.f_code, frame.f_lasti)
+{where}
                 save = cls.save
                 node._saved = save({arguments}, result) if save is not None else ()
                 result.edge = (node, 0)
@@ -69,6 +70,32 @@ RECORD = """
     else:
         result.tracked = {inherited}
 """
+
+# A node that saves something finds nothing there once that was released (autograd/node.py).
+_SAVED = """
+    saved = node._saved
+    if not saved:
+        raise backward_twice(node)
+"""
+
+# Where an operator was called, for error messages: most of the time right there.
+_WHERE = """
+                frame = getframe(1)
+                code = frame.f_code
+                node._where = caller(2) if ours[code.co_filename] else (code, frame.f_lasti)
+"""
+_WRITER = """
+    frame = getframe(1)
+    code = frame.f_code
+    counter.writer = (
+        writer("{name}_", 2) if ours[code.co_filename] else ("{name}_", code, frame.f_lasti)
+    )
+"""
+if not config.WHERE:
+    _WHERE = """
+                node._where = None
+"""
+    _WRITER = ""
 
 # A row without derivatives: history ends at its result.
 CUT = """
@@ -94,16 +121,13 @@ def {name}_({signature}):
         return write_in_place({arguments})
     plan.run(plan.spec, {buffers}, {target}.buffer, {first}.offset)
     counter.version += 1
-    frame = getframe(1)
-    counter.writer = (frame.f_code, frame.f_lasti)
+{where}
     return {first}
 """
 
 APPLY = """
 def apply(node, grad):
-    saved = node._saved
-    if saved is None:
-        raise backward_twice(node)
+{saved}
     if grad is None:
         return {undefined}
 {unpack}
@@ -160,9 +184,7 @@ def recorder(base, variants):
 
 STRUCTURED_APPLY = """
 def apply(node, grad):
-    saved = node._saved
-    if saved is None:
-        raise backward_twice(node)
+{saved}
     if {undefined}:
         return {nothing}
 {unpack}
@@ -197,6 +219,7 @@ def forward_source(
         )
     else:
         record = RECORD.format(
+            where=_WHERE,
             arguments=", ".join(inputs),
             inherited=inherited,
             tracked=_each(inputs, "{x}.tracked", " or "),
@@ -229,6 +252,7 @@ def inplace_source(name: str, inputs: Sequence[str], defaults: dict[str, str]) -
     first = inputs[0]
     return INPLACE.format(
         name=name,
+        where=_WRITER.format(name=name),
         first=first,
         target="target_storage",
         signature=_signature(inputs, defaults),
@@ -270,6 +294,7 @@ def apply_source(saved: Sequence[str], positions: Sequence[int], count: int, fus
     operands = ["grad", *saved]
     outs = range(len(positions))
     return APPLY.format(
+        saved=_SAVED if saved else "",
         undefined="(" + "None, " * count + ")",
         unpack=unpack,
         layouts=_each(operands, "{x}.layout"),
@@ -349,6 +374,7 @@ def structured_apply_source(
     ]
     none = "grad is None"
     return STRUCTURED_APPLY.format(
+        saved=_SAVED if saves else "",
         undefined=none if outputs == 1 else f"{none} or all(g is None for g in grad)",
         nothing="(" + "None, " * len(formulas) + ")",
         unpack="\n".join(unpack),

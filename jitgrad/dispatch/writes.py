@@ -102,7 +102,7 @@ def in_place(self: Tensor, write: Write) -> Tensor:
     else:
         write.run(self)
     self.counter.version += 1
-    self.counter.writer = errors.caller()
+    self.counter.writer = errors.writer(f"{write.cls.row.name}_")
     if history is not None:
         node: Any = history[0]
         if node.names and node.names[-1] == "result":  # it is what it is after the write

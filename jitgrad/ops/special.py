@@ -17,9 +17,9 @@ _SQRT_2_OVER_PI = "0.7978845608028654"
 
 # Angles, signs and bits ---------------------------------------------------------------------------
 op("deg2rad", "self", "self * 0.017453292519943295", grad={"self": "grad * 0.017453292519943295"},
-   promote=_FLOAT, doc="degrees as radians")  # fmt: skip
+   promote=_FLOAT, node="Deg2RadBackward0", doc="degrees as radians")  # fmt: skip
 op("rad2deg", "self", "self * 57.29577951308232", grad={"self": "grad * 57.29577951308232"},
-   promote=_FLOAT, doc="radians as degrees")  # fmt: skip
+   promote=_FLOAT, node="Rad2DegBackward0", doc="radians as degrees")  # fmt: skip
 op("signbit", "self", "signbit(self)", promote=_COMPARE, inplace=False, doc="the sign bit is set")
 op("isposinf", "self", "isinf(self) & (self > 0)", promote=_COMPARE, inplace=False,
    categories=_REALS, doc="whether +infinity")  # fmt: skip
@@ -30,7 +30,8 @@ op("heaviside", "self values", "where(self == 0, values, where(self > 0, 1, 0))"
 op("nextafter", "self other", "nextafter(self, other)", categories=(FLOATING, FLOATING),
    doc="the next float from self towards other")  # fmt: skip
 op("frexp_mantissa", "self exponent",
-   "self * exp2(trunc(-exponent / 2)) * exp2(-exponent - trunc(-exponent / 2))", categories=(FLOATING, FLOATING),
+   "self * exp2(trunc(-exponent / 2)) * exp2(-exponent - trunc(-exponent / 2))",
+   categories=(FLOATING, FLOATING),
    grad={"self": "grad * exp2(-exponent)"}, method=False, inplace=False, node="FrexpBackward0",
    doc="self / 2 ** exponent")  # fmt: skip
 op("frexp_exponent", "self", "frexp_exponent(self)", categories=(FLOATING, FLOATING), method=False,
@@ -42,7 +43,7 @@ for _name, _doc in (("gcd", "the greatest common divisor"), ("lcm", "the least c
 op("nan_to_num_with", "self nan posinf neginf",
    "where(self != self, nan, where(isinf(self), where(self > 0, posinf, neginf), self))",
    grad={"self": "where(isfinite(self), grad, 0)"}, categories=(FLOATING, FLOATING),
-   method=False, node="NanToNumBackward0", doc="numbers in place of NaN and infinities")  # fmt: skip
+   method=False, node="NanToNumBackward0", doc="numbers for NaN and infinities")  # fmt: skip
 
 # Logarithms ---------------------------------------------------------------------------------------
 op("logit", "self", "log(self / (1 - self))", promote=_FLOAT, domain=(0.2, 0.8), method=False,
@@ -143,4 +144,4 @@ for _name, _doc in (
 for _name in "tuvw":
     op(f"shifted_chebyshev_polynomial_{_name}", "self degree",
        f"chebyshev_polynomial_{_name}(2 * self - 1, degree)", promote=_FLOAT, categories=_REALS,
-       method=False, inplace=False, doc=f"chebyshev_polynomial_{_name} of 2 * self - 1")  # fmt: skip
+       method=False, inplace=False, doc=f"chebyshev_polynomial_{_name} of 2x - 1")  # fmt: skip

@@ -22,7 +22,7 @@ import numpy as np
 from ..dispatch.elementwise import check_memory, check_writable, functions
 from ..dispatch.plans import PlanCache
 from ..dtypes import BY_NAME, dtype
-from ..errors import Where
+from ..errors import Written
 from ..kernels import cache, drivers
 from ..kernels.elementwise import load, numpy_name, store
 from ..kernels.expression import parse, scalar_source
@@ -125,7 +125,7 @@ class Update:
             work=len(self.steps),
         )
 
-    def run(self, tensors: tuple[Tensor, ...], numbers: np.ndarray, where: Where | None) -> None:
+    def run(self, tensors: tuple[Tensor, ...], numbers: np.ndarray, where: Written | None) -> None:
         """Apply the rule in place, unrecorded.
 
         Args:

@@ -182,7 +182,7 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        where = errors.caller()
+        where = errors.writer(f"{type(self).__name__}.step")
         recorded = bool(self.defaults.get("differentiable", False)) and state.is_grad_enabled()
         with set_grad_enabled(recorded):
             for group in self.param_groups:

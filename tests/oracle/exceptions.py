@@ -43,6 +43,7 @@ _BY_REASON: dict[str, tuple[str, ...]] = {
     ),
     "which of several equal elements is named is open in PyTorch; jitgrad names the last": (
         "mode: int64",
+        "mode: bool",
     ),
     "PyTorch multiplies by 1/6 rounded to float32": ("nn.functional.hardsigmoid: gradient",),
     "PyTorch rounds a Python weight to float32": (

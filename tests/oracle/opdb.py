@@ -8,9 +8,11 @@ some 600 operators. A sample is rebuilt for each library with the same memory, s
 from __future__ import annotations
 
 import itertools
+import random
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -201,9 +203,11 @@ def samples(op: Any, dtype: str) -> Iterator[Sample]:
         and op.supports_autograd
         and d in op.supported_backward_dtypes("cpu")
     )
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _generators_kept():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
         drawn = list(itertools.islice(op.sample_inputs("cpu", d, requires_grad=wants), DRAWN))
     step = max(1, (len(drawn) - FIRST) // SPREAD)
     for sample in drawn[:FIRST] + drawn[FIRST::step][:SPREAD]:
@@ -211,6 +215,17 @@ def samples(op: Any, dtype: str) -> Iterator[Sample]:
             yield Sample.of(sample)
         except Inconvertible:
             continue
+
+
+@contextmanager
+def _generators_kept() -> Iterator[None]:
+    """Puts back the process-wide generators, which the database draws from."""
+    mine, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        random.setstate(mine)
+        np.random.set_state(numpy_state)  # noqa: NPY002
 
 
 # Running ------------------------------------------------------------------------------------------
@@ -380,7 +395,7 @@ def error_differences(op: Any) -> list[str]:
         return []
     options = compare.Options(grad=0, grad_fn=False, version=False)
     told = []
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _generators_kept():
         warnings.simplefilter("ignore")
         cases = list(itertools.islice(op.error_inputs("cpu"), 24))
     for case in cases:

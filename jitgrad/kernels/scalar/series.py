@@ -1,7 +1,7 @@
 """Rarer special functions by series and recurrences, in float64 for float32 too; not vector code.
 
-Bessel functions and erfcx are sums of Chebyshev polynomials whose coefficients were computed with 40
-digits from their definitions; zeta is Euler and Maclaurin's sum (DLMF 25.11.5).
+Bessel functions and erfcx are sums of Chebyshev polynomials whose coefficients were computed with
+40 digits from their definitions; zeta is Euler and Maclaurin's sum (DLMF 25.11.5).
 """
 
 import math
@@ -72,6 +72,16 @@ MACLAURIN = (
 SQRT_HALF, SQRT_2_OVER_PI = 0.7071067811865476, 0.7978845608028654
 
 
+def _named(function, name):
+    """A closure under a name of its own.
+
+    Object code of several processes meets in one, and Numba tells functions apart by their names,
+    argument types and a count that starts anew in each process.
+    """
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
 @jitable
 def _chebyshev_sum(x, table):
     """Clenshaw's recurrence for a series in x on [-1, 1]."""
@@ -98,7 +108,7 @@ def _zeta(s, q):
         if s != math.floor(s):
             return np.nan
     total, a = 0.0, q
-    for k in range(12):
+    for _ in range(12):
         total += math.pow(a, -s)
         a += 1.0
     while a < 12.0:
@@ -112,6 +122,10 @@ def _zeta(s, q):
         factor *= (s + 2 * k + 1) * (s + 2 * k + 2)
         power /= a * a
     return total
+
+
+def _zeta_64(s, q):
+    return _zeta(s, q)
 
 
 def polygamma(x, n):
@@ -229,13 +243,14 @@ def _frexp_64(x):
 
 # Orthogonal polynomials ---------------------------------------------------------------------------
 def _recurrence(name, doc, first, step):
-    """A family by its recurrence; all are 1 at degree 0 and NaN-free 0 at negative degrees.
+    """A family by its recurrence; all are 1 at degree 0, and 0 at negative ones.
 
     Args:
-        first: the polynomial of degree 1, of x.
+        first: the polynomial of degree 1, of x; a function of its own.
         step: the next one from degree k + 1, x, and those of degrees k and k - 1.
     """
-    first, step = jitable(first), jitable(step)
+    first = jitable(_named(first, f"{name}_first"))
+    step = jitable(_named(step, f"{name}_step"))
 
     def polynomial(x, n):
         degree = int(n)
@@ -251,13 +266,20 @@ def _recurrence(name, doc, first, step):
     def stub(x, n):
         return np.asarray(x).dtype.type(polynomial(float(x), float(n)))
 
-    stub.__name__ = stub.__qualname__ = name
+    stub = _named(stub, name)
     stub.__doc__ = doc
-    inner = jitable(polynomial)
+    inner = jitable(_named(polynomial, f"{name}_wide"))
+
+    def narrow(x, n):
+        return np.float32(inner(np.float64(x), np.float64(n)))
+
+    def wide(x, n):
+        return inner(x, n)
+
     implement(
         stub,
-        float32=lambda x, n: np.float32(inner(np.float64(x), np.float64(n))),
-        float64=lambda x, n: inner(x, n),
+        float32=_named(narrow, f"{name}_float32"),
+        float64=_named(wide, f"{name}_float64"),
     )
     return stub
 
@@ -298,13 +320,18 @@ legendre_polynomial_p = _recurrence(
 
 def _narrowed(stub):
     """The float32 variant: through the float64 one."""
-    if stub in (zeta, polygamma):
-        return lambda x, y: np.float32(stub(np.float64(x), np.float64(y)))
-    return lambda x: np.float32(stub(np.float64(x)))
+
+    def one(x):
+        return np.float32(stub(np.float64(x)))
+
+    def two(x, y):
+        return np.float32(stub(np.float64(x), np.float64(y)))
+
+    return _named(two if stub in (zeta, polygamma) else one, f"{stub.__name__}_float32")
 
 
 for _stub, _wide in (
-    (zeta, lambda s, q: _zeta(s, q)),
+    (zeta, _zeta_64),
     (polygamma, _polygamma_64),
     (i0, _i0_64),
     (i0e, _i0e_64),
