@@ -418,7 +418,7 @@ class Tensor:
                 "allowed."
             )
         if not requires_grad:
-            if not self.is_leaf:
+            if self._last_edge() is not None:
                 raise RuntimeError(
                     "you can only change requires_grad flags of leaf variables. If you want to use "
                     "a computed variable in a subgraph that doesn't require differentiation use "
@@ -543,8 +543,9 @@ class Tensor:
         meta = self.autograd_meta()
         if self._last_edge() is None or meta.retains_grad:
             return
+        node = self.grad_fn  # which may raise, for a stale view
         meta.retains_grad = True
-        hooks_of(self.grad_fn).retained[self.output_nr] = weakref.ref(self)  # type: ignore[arg-type]
+        hooks_of(node).retained[self.output_nr] = weakref.ref(self)  # type: ignore[arg-type]
 
     @property
     def _backward_hooks(self) -> HookDict | None:

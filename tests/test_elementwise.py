@@ -33,6 +33,11 @@ CALLS: dict[str, Any] = {
 ROWS = [row for row in ELEMENTWISE.values() if row.method or row.name in CALLS]
 # Where torch and jitgrad both are right to a few units, but each with its own.
 LOOSE = {"float32": {"rtol": 1e-5, "atol": 1e-5}, "float64": {"rtol": 1e-10, "atol": 1e-10}}
+# PyTorch's derivative of digamma is right to 1e-9 only.
+ROUGH = {"lgamma", "digamma"}
+TENSORS_ONLY = set(
+    "atan2 maximum minimum fmax fmin hypot heaviside nextafter logaddexp logaddexp2 gcd lcm".split()
+)
 DTYPES = ("float32", "float64", "int64", "int32", "uint8", "bool")
 CATEGORY = {"bool": BOOL, "uint8": INTEGER, "int32": INTEGER, "int64": INTEGER}
 SHAPES = {
@@ -42,6 +47,12 @@ SHAPES = {
     "scalar": ((), (), ()),
     "mixed": ((2, 3), (), (3,)),
 }
+
+
+def loose(row: Elementwise, dtype: str) -> dict[str, float]:
+    if dtype == "float64" and row.name in ROUGH:
+        return {"rtol": 1e-8, "atol": 1e-8}
+    return LOOSE.get(dtype, {})
 
 
 def call(row: Elementwise) -> Any:
@@ -75,7 +86,9 @@ def test_float64_against_torch(row: Elementwise, shapes: Any) -> None:
         pytest.skip("no float dtype")
     if row.name == "clamp_both" and shapes is SHAPES["broadcast"]:
         pytest.skip("torch lets bounds broadcast, but not enlarge, the tensor")
-    check(call(row), *inputs(row, shapes, "float64"), **LOOSE["float64"])
+    if row.name in ("deg2rad", "rad2deg") and shapes is SHAPES["empty"]:
+        pytest.skip("torch leaves other strides to an empty result")
+    check(call(row), *inputs(row, shapes, "float64"), **loose(row, "float64"))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=ids)
@@ -89,7 +102,7 @@ def test_dtypes_against_torch(row: Elementwise, dtype: str) -> None:
         call(row),
         *inputs(row, SHAPES["plain"], dtype),
         grad=1 if dtype.startswith("float") else 0,
-        **LOOSE.get(dtype, {}),
+        **loose(row, dtype),
     )
 
 
@@ -100,10 +113,7 @@ BINARY = [row for row in ROWS if len(row.inputs) == 2 and row.name not in CALLS]
 @pytest.mark.parametrize("number", [2, 0.5, True], ids=["int", "float", "bool"])
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_with_a_python_number(row: Elementwise, number: Any, dtype: str) -> None:
-    if (
-        row.name in ("atan2", "maximum", "minimum", "fmax", "fmin", "hypot")
-        or "logical" in row.name
-    ):
+    if row.name in TENSORS_ONLY or "logical" in row.name:
         pytest.skip("torch takes only tensors")
     if row.name == "sub" and isinstance(number, bool):
         pytest.skip("an error, see below")
@@ -147,7 +157,7 @@ def test_inplace_against_torch(row: Elementwise) -> None:
     if row.promote.name in ("COMPARE", "LOGICAL"):
         check(write, *specs, grad=0)
     else:
-        check(write, *specs, **LOOSE["float64"])
+        check(write, *specs, **loose(row, "float64"))
 
 
 OUT = [r for r in ROWS if r.name not in CALLS and r.name not in ("positive", "square", "clone",

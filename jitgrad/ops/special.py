@@ -53,7 +53,7 @@ op("logit", "self", "log(self / (1 - self))", promote=_FLOAT, domain=(0.2, 0.8),
 _INSIDE = "minimum(maximum(self, eps), 1 - eps)"
 op("logit_within", "self eps", f"log({_INSIDE} / (1 - {_INSIDE}))", promote=_FLOAT, method=False,
    grad={"self": "where((self >= eps) & (self <= 1 - eps), grad / (self * (1 - self)), 0)"},
-   node="LogitBackward0", doc="logit of self limited to [eps, 1 - eps]")  # fmt: skip
+   node="LogitBackward0", domain=(0.1, 0.9), doc="logit inside [eps, 1 - eps]")  # fmt: skip
 op("xlogy", "self other", "where(other != other, other, where(self == 0, 0, self * log(other)))",
    promote=_FLOAT, domain=(0.5, 2.0), method=False, node="XlogyBackward0",
    grad={"self": "where((self == 0) & (other <= 0), 0, where(grad == 0, 0, grad * log(other)))",

@@ -24,7 +24,7 @@ def elementwise(name: str) -> Case:
         return [
             jg.tensor(np.random.default_rng(i).random((2, 3)) > 0.5)
             if which in row.booleans
-            else sample((2, 3), *row.domain, seed=i)
+            else sample(() if which == "value" else (2, 3), *row.domain, seed=i)
             for i, which in enumerate(row.inputs)
         ]
 
