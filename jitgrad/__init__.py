@@ -73,6 +73,7 @@ from .dispatch.creation import (
     zeros_like,
 )
 from .dispatch.elementwise import functions as _functions
+from .dispatch.lines import cumsum, log_softmax, softmax
 from .dispatch.matmul import addmm, addmv, baddbmm, bmm, dot, matmul, mm, mv, outer
 from .dispatch.random import (
     Generator,
@@ -100,15 +101,12 @@ from .dispatch.reduction import (
     amin,
     argmax,
     argmin,
-    cumsum,
-    log_softmax,
     logsumexp,
     max,
     mean,
     min,
     norm,
     prod,
-    softmax,
     std,
     sum,
     var,

@@ -83,10 +83,16 @@ def backward_twice(node: Any) -> RuntimeError:
 
 
 def modified_inplace(
-    tensor: Any, expected: int, node: Any, nr: int | None, producer: Any
+    tensor: Any, expected: int, node: Any, nr: int | None, producer: Any, traced: bool
 ) -> RuntimeError:
     counter = tensor.counter
     output = "" if producer is None else f", which is output {nr} of {producer.name()},"
+    hint = (
+        "the backtrace further above shows the operation that failed to compute its gradient"
+        if traced
+        else "enable anomaly detection to find the operation that failed to compute its gradient, "
+        "with jitgrad.autograd.set_detect_anomaly(True)"
+    )
     wrote = ""
     if counter.writer is not None:
         name, *where = counter.writer
@@ -95,9 +101,7 @@ def modified_inplace(
         "one of the variables needed for gradient computation has been modified by an inplace "
         f"operation: [jitgrad.{tensor.dtype.tensor_type} {list(tensor.shape)}]{output} is at "
         f"version {counter.version}; expected version {expected} instead. It was saved by "
-        f"{node.name()} at {line_of(node._where)}.{wrote} Hint: enable anomaly detection to find "
-        "the operation that failed to compute its gradient, with "
-        "jitgrad.autograd.set_detect_anomaly(True)."
+        f"{node.name()} at {line_of(node._where)}.{wrote} Hint: {hint}."
     )
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .dispatch import arithmetic, convert, reduction, sorting, statistics
+from .dispatch import arithmetic, convert, lines, reduction, sorting, statistics
 from .dispatch.elementwise import functions as _f
 from .dtypes import FLOATING, INTEGER, bool_, dtype, int64
 from .tensor import Tensor
@@ -256,13 +256,13 @@ def _along(name: str, plain: Callable[..., Tensor], left_out: float) -> Callable
 
 
 def _softmin(x: Tensor, dim: int) -> Tensor:
-    return reduction.softmax(_f["neg"](x), dim)
+    return lines.softmax(_f["neg"](x), dim)
 
 
-cumsum = _along("cumsum", reduction.cumsum, 0)
+cumsum = _along("cumsum", lines.cumsum, 0)
 cumprod = _along("cumprod", statistics.cumprod, 1)
-softmax = _along("softmax", reduction.softmax, -math.inf)
-log_softmax = _along("log_softmax", reduction.log_softmax, -math.inf)
+softmax = _along("softmax", lines.softmax, -math.inf)
+log_softmax = _along("log_softmax", lines.log_softmax, -math.inf)
 softmin = _along("softmin", _softmin, math.inf)
 
 

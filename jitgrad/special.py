@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .dispatch import special as _special
 from .dispatch.elementwise import functions as _functions
-from .dispatch.reduction import log_softmax, logsumexp, softmax
+from .dispatch.lines import log_softmax, softmax
+from .dispatch.reduction import logsumexp
 from .dispatch.special import logit, polygamma, xlog1py, xlogy, zeta
 from .dispatch.special import mvlgamma as multigammaln
 

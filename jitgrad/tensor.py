@@ -321,6 +321,22 @@ class Tensor:
             return array.astype(dtype)
         return array.copy() if copy else array
 
+    def __dlpack__(self, **options: Any) -> Any:
+        """A capsule that shares the memory, for other libraries' ``from_dlpack``.
+
+        Raises:
+            BufferError: for a tensor that requires grad.
+        """
+        if self.requires_grad:
+            raise BufferError(
+                "Can't export tensors that require gradient, use tensor.detach(): the other "
+                "library would not record what it does to them"
+            )
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array().__dlpack_device__()
+
     def item(self) -> Any:
         """The only element as a Python number; RuntimeError where there are more or none."""
         layout = self.layout
@@ -328,7 +344,7 @@ class Tensor:
             raise RuntimeError(
                 f"a Tensor with {layout.numel} elements cannot be converted to Scalar"
             )
-        return layout.dtype.unpack(self.storage.buffer, self.offset)[0]
+        return layout.dtype.unpack(self.storage.buffer, self.offset)[0]  # type: ignore[arg-type]
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers (a number for a 0-d tensor)."""

@@ -8,7 +8,6 @@ are summed before any hook sees them.
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -124,7 +123,7 @@ class GraphTask:
         if hooks is not None and hooks.post:
             outs = run_posthooks(hooks.post, outs, grads)
         if not self.keep_graph and node._saved:
-            node._saved = self.released
+            node._saved = self.released  # type: ignore[misc]
         return outs
 
     def evaluate_leaf(self, node: AccumulateGrad, grad: Any, owned: bool) -> None:
@@ -381,7 +380,7 @@ def _execute(task: GraphTask, roots: Sequence[tuple[Edge, Any]]) -> None:
             if not node._trusted:
                 outs = checked(node, outs)
             if not keep_graph and node._saved:
-                node._saved = released
+                node._saved = released  # type: ignore[misc]
         index = 0
         edges = node.next_edges
         # What is passed on (a view of what entered) is owned by the only one who gets it.

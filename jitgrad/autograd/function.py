@@ -74,7 +74,7 @@ class BackwardCFunction(OperationNode, FunctionCtx):
     _forward_cls: ClassVar[type[Function]]
     _trusted = False
     _accessed = False  # what was saved was handed out, for good
-    _saved: tuple[Any, ...] | None
+    _saved: tuple[Any, ...]
 
     def __init__(self, args: Sequence[Any]) -> None:
         self._seq = next_sequence_number()

@@ -76,11 +76,12 @@ def unpack(node: Node, index: int) -> Tensor:
 
 
 def _modified(node: Node, tensor: Tensor, version: int) -> RuntimeError:
+    traced = anomaly.enabled()
     if tensor.__class__ is SavedResult:
-        return errors.modified_inplace(tensor, version, node, tensor.nr, node)
+        return errors.modified_inplace(tensor, version, node, tensor.nr, node, traced)
     edge: Any = tensor.edge or (tensor.view_meta and tensor.view_meta.edge)
     producer, nr = edge or (None, 0)
-    return errors.modified_inplace(tensor, version, node, nr, producer)
+    return errors.modified_inplace(tensor, version, node, nr, producer, traced)
 
 
 # Hooks --------------------------------------------------------------------------------------------

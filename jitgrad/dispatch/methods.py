@@ -18,6 +18,7 @@ from . import (
     index,
     indexing,
     linalg,
+    lines,
     matmul,
     positions,
     rearrange,
@@ -135,9 +136,9 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
     (matmul, "mm bmm mv dot matmul addmm addmv baddbmm outer"),
     (
         reduction,
-        "sum sum_to_size mean prod max min amax amin argmax argmin var std norm logsumexp softmax "
-        "log_softmax cumsum",
+        "sum sum_to_size mean prod max min amax amin argmax argmin var std norm logsumexp",
     ),
+    (lines, "softmax log_softmax cumsum"),
     (hooks, "register_hook register_post_accumulate_grad_hook"),
     *(
         (module, module.METHODS)

@@ -11,8 +11,9 @@ from ..ops.table import structured
 from ..tensor import Tensor
 from . import convert
 from .elementwise import functions
+from .lines import along, cumsum
 from .record import node_class, record
-from .reduction import along, amax, cumsum, mean, sum
+from .reduction import amax, mean, sum
 from .shape import cat
 from .special import into
 from .statistics import cumprod

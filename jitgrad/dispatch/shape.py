@@ -76,7 +76,7 @@ def cat(
         dim = axis
     if out is None and tensors.__class__ in _SEQUENCES:
         try:
-            plan = _cat_plans[(dim, *[t.layout for t in tensors])]
+            plan = _cat_plans[tuple([dim] + [t.layout for t in tensors])]
         except (KeyError, AttributeError):
             pass
         else:
@@ -194,7 +194,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
     """Join tensors of one shape along a new dimension."""
     if out is None and tensors.__class__ in _SEQUENCES:
         try:
-            plan = _stack_plans[(dim, *[t.layout for t in tensors])]
+            plan = _stack_plans[tuple([dim] + [t.layout for t in tensors])]
         except (KeyError, AttributeError):
             pass
         else:

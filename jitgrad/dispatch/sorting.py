@@ -13,10 +13,10 @@ from ..tensor import Tensor
 from . import convert
 from .creation import arange, zeros
 from .elementwise import functions
+from .lines import cumsum
 from .make import constant, dense, fresh, like_layout
 from .plans import PlanCache
 from .record import node_class, record
-from .reduction import cumsum
 from .shape import cat
 from .special import into, tensor_or_number
 from .view import narrow, select, unsafe_view, unsqueeze
@@ -147,6 +147,18 @@ _MEDIANS = {
 }
 
 
+def _evenly(grad: Tensor, self: Tensor, result: Tensor) -> Tensor:
+    """The gradient shared evenly by the elements that are the median (or NaN, if it is)."""
+    ties = _f["isnan"](self) if bool(_f["isnan"](result)) else _f["eq"](self, result.detach())
+    return _f["where"](ties, _f["div"](grad, ties.sum()), 0)
+
+
+_MEDIANS_OF_ALL = {
+    name: node_class(structured(name, "self", grad={"self": _evenly}, node=f"{node}Backward0"))
+    for name, node in (("median", "Median"), ("nanmedian", "Nanmedian"))
+}
+
+
 def _statistic(
     name: str,
     cls: Any,
@@ -209,7 +221,9 @@ def _median(name: str, self: Tensor, dim: Any, keepdim: bool, out: Any) -> Any:
             if not self.is_floating_point():
                 raise RuntimeError("median() operation does not have an identity for empty input.")
             return into(name, self.new_full((), float("nan")), out, (self,))
-        return into(name, _median(name, flat, 0, False, None)[0], out, (self,))
+        result = _median(name, flat.detach(), 0, False, None)[0]
+        record(_MEDIANS_OF_ALL[name], (self,), (result,), {})
+        return into(name, result, out, (self,))
     dim = normalize_dim(dim, self.layout.ndim)
     if self.layout.ndim and self.layout.shape[dim] == 0:
         raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")

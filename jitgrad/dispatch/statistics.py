@@ -8,7 +8,7 @@ from .. import dtypes, return_types
 from ..layout import Layout, normalize_dim
 from ..ops.table import structured
 from ..tensor import Tensor
-from . import convert, reduction
+from . import convert, lines, reduction
 from .elementwise import functions
 from .record import node_class, record
 from .reduction import Call, cast_to, numpy_names, reduction_dims
@@ -184,7 +184,7 @@ def _cumprod_grad(grad: Tensor, self: Tensor, result: Tensor, layout: Layout, di
     if not layout.ndim:
         return cast_to(grad, layout)
     if not bool(_f["eq"](self, 0).any()):
-        later = reduction.cumsum(_f["mul"](grad, result).flip(dim), dim).flip(dim)
+        later = lines.cumsum(_f["mul"](grad, result).flip(dim), dim).flip(dim)
         return cast_to(_f["div"](later, self), layout)
     # Zeros: every product again without the factor in question. Quadratic in the length.
     from .creation import eye, ones
@@ -209,7 +209,7 @@ def cumprod(
     d = dtype or reduction.accumulated(self.layout.dtype)
     source = self.detach()
     if self.layout.ndim:
-        result = reduction.along("cumprod", (source,), dim, d)
+        result = lines.along("cumprod", (source,), dim, d)
     else:
         result = convert.to(source, d, copy=True)
     record(_CUMPROD, (self,), (result,), {"dim": dim})

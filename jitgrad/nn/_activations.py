@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import rng
-from ..dispatch import reduction
+from ..dispatch import lines
 from ..dispatch.creation import empty_like, from_numpy
 from ..dispatch.elementwise import functions, operators
 from ..dispatch.generator import default_generator
@@ -215,7 +215,7 @@ def softmax(
     """``exp(input)`` divided by its sum along ``dim``."""
     if dim is None:
         dim = _default_dim("softmax", input.ndim)
-    return reduction.softmax(input, dim, dtype)
+    return lines.softmax(input, dim, dtype)
 
 
 def softmin(
@@ -224,7 +224,7 @@ def softmin(
     """:func:`softmax` of ``-input``."""
     if dim is None:
         dim = _default_dim("softmin", input.ndim)
-    return reduction.softmax(functions["neg"](input), dim, dtype)
+    return lines.softmax(functions["neg"](input), dim, dtype)
 
 
 def log_softmax(
@@ -233,7 +233,7 @@ def log_softmax(
     """The logarithm of :func:`softmax`, computed without overflow."""
     if dim is None:
         dim = _default_dim("log_softmax", input.ndim)
-    return reduction.log_softmax(input, dim, dtype)
+    return lines.log_softmax(input, dim, dtype)
 
 
 # Dropout ------------------------------------------------------------------------------------------

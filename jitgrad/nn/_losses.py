@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..dispatch import lines
 from ..dispatch import loss as kernels
 from ..dispatch import reduction as reductions
 from ..dispatch.elementwise import functions
@@ -105,7 +106,7 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     of, kind = input.layout, target.layout
     dim = 0 if of.ndim == 1 else 1
-    logs = reductions.log_softmax(input, dim)
+    logs = lines.log_softmax(input, dim)
     if kind.dtype.is_floating_point and kind.shape == of.shape:
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")

@@ -240,7 +240,11 @@ STRUCTURED_CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 @pytest.mark.parametrize("name", STRUCTURED_CASES)
 def test_structured_row(name: str, gapped: bool) -> None:
     function, shapes = STRUCTURED_CASES[name]
-    gapped = gapped and name not in ("view", "as_strided", "as_strided_scatter")  # these are about memory
+    gapped = gapped and name not in (
+        "view",
+        "as_strided",
+        "as_strided_scatter",
+    )  # these are about memory
     inputs = [sample(shape, 0.3, 2.0, seed, gapped) for seed, shape in enumerate(shapes)]
     check_all(function, tuple(inputs))
 

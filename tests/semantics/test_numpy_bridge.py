@@ -30,7 +30,9 @@ def test_numpy_of_views(lib: Any) -> None:
 def test_numpy_of_what_requires_grad(lib: Any) -> None:
     t = leaf(lib)
     for make in (lambda: t.numpy(), lambda: np.asarray(t), lambda: (t * 2).numpy()):
-        with pytest.raises(RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"):
+        with pytest.raises(
+            RuntimeError, match=r"Can't call numpy\(\) on Tensor that requires grad"
+        ):
             make()
     assert t.numpy(force=True).tolist() == [1.0, 2.0, 3.0]
     assert t.detach().numpy().tolist() == [1.0, 2.0, 3.0]

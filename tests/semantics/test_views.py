@@ -1,4 +1,4 @@
-"""Views, storages and version counters: rules V1 to V8 of the contract, points 1 to 14 and 17, 18."""
+"""Views, storages and version counters: rules V1 to V8, points 1 to 14, 17 and 18."""
 
 from __future__ import annotations
 
