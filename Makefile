@@ -2,6 +2,7 @@
 #
 #   make demo              train a network on real digits
 #   make test              the whole suite; with ORACLE=1 also against PyTorch, which it installs
+#   make fuzz              random programs against PyTorch, thousands of them, others each time
 #   make bench             benchmarks and the table of ratios (ORACLE=1: installs PyTorch too)
 #   make check             lint, format, types
 #
@@ -26,15 +27,18 @@ test: export JITGRAD_ORACLE := 1
 endif
 
 # The processes of a test run share their compiled kernels, and so does the next run.
-test: export JITGRAD_CACHE_DIR ?= $(abspath $(VENV))/kernels
+test fuzz: export JITGRAD_CACHE_DIR ?= $(abspath $(VENV))/kernels
 
-.PHONY: demo test bench check format clean
+.PHONY: demo test fuzz bench check format clean
 
 demo: $(VENV)/.demo
 	$(PY) -m jitgrad.demo $(ARGS)
 
 test: $(VENV)/.test $(torch)
 	$(PY) -m pytest -n $(JOBS) $(ARGS)
+
+fuzz: $(VENV)/.test $(VENV)/.torch-$(TORCH)
+	JITGRAD_HYPOTHESIS=fuzz JITGRAD_ORACLE=1 $(PY) -m pytest tests/test_fuzz.py $(ARGS)
 
 bench: $(VENV)/.bench $(torch)
 	$(PY) -m pytest benchmarks $(BENCH) $(ARGS)

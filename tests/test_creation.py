@@ -258,7 +258,7 @@ def test_numpy_shares_memory_both_ways() -> None:
 def test_read_only_arrays_warn() -> None:
     a = np.ones(3)
     a.flags.writeable = False
-    check(lambda lib: lib.from_numpy(a), warns="not writable")
+    # PyTorch warns once in a process, so only jitgrad can be asked here.
     with pytest.warns(UserWarning, match="not writable"):
         x = jitgrad.from_numpy(a)
     with pytest.raises(RuntimeError, match="read-only"):

@@ -124,9 +124,9 @@ def backward(
         return
     captures: engine.Capture = {}
     for t in chosen:
+        edge = _edge(t)  # first: only then a stale view knows that it is no leaf
         if isinstance(t, Tensor):
             t.retain_grad()
-        edge = _edge(t)
         if edge is not None:
             captures.setdefault(edge[0], {})
     engine.run(roots, keep_graph=keep, create_graph=create_graph, captures=captures)
@@ -168,6 +168,7 @@ def grad(
     if is_grads_batched:
         return _batched(outs, ins, grad_outputs, retain_graph, create_graph, allow_unused)
     allow = materialize_grads if allow_unused is None else allow_unused
+    roots = _roots(outs, grad_outputs, "grad")
     captures: engine.Capture = {}
     for index, t in enumerate(ins):
         edge = _edge(t)
@@ -178,7 +179,6 @@ def grad(
                 f"One of the differentiated Tensors does not require grad (input {index}, of shape "
                 f"{list(t.shape)})"
             )
-    roots = _roots(outs, grad_outputs, "grad")
     results: list[Any] = [None] * len(ins)
     engine.run(
         roots,

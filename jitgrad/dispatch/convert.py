@@ -15,7 +15,7 @@ from ..state import GRAD, modes
 from ..storage import INFERENCE_COUNTER, ReadOnly, Storage
 from ..tensor import CPU, Tensor, device, make
 from . import tangents
-from .elementwise import check_memory, functions
+from .elementwise import check_memory, check_writable, functions
 from .make import NUMBERS, constant, fresh, like_layout, python_number
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record, record_history, wants_grad
@@ -240,7 +240,12 @@ def _overwrite(self: Tensor, source: Tensor, cls: type[StructuredNode], inputs: 
     """Replace every element by the broadcast ``source``, and record it."""
     recorded = self.layout.dtype.category >= dtypes.FLOATING and wants_grad(inputs)
     check_inplace(self, recorded)
-    (source,) = check_memory(self, (source,))
+    if cls is _COPY:
+        (source,) = check_memory(self, (source,))
+    else:  # all elements become the same, so it is no matter if some share memory
+        check_writable(self)
+        if source.storage is self.storage:
+            source = copied(source, dense_layout((), source.layout.dtype))
     history = None
     if recorded:
         # The node is made on a stand-in: `self` takes it as its new history only once written.
@@ -361,11 +366,28 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     return to(self, getattr(dtype, "dtype", None) or dtype)  # a dtype, or DoubleTensor and kin
 
 
+def _no_derivative(grad: Tensor) -> Tensor:
+    raise RuntimeError("the derivative for 'set_' is not implemented")
+
+
+_SET = node_class(
+    structured(
+        "set",
+        "self source",
+        grad={"self": _no_derivative, "source": _no_derivative},
+        node="NotImplemented",
+    )
+)
+
+
 def set_(self: Tensor, source: Any = None, *args: Any) -> Tensor:
     """Take over the storage and geometry of ``source`` (or become empty)."""
     inputs = (self, source) if isinstance(source, Tensor) else (self,)
     recorded = wants_grad(inputs)
     check_inplace(self, recorded)
+    stand_in = make(self.storage, self.offset, self.layout)
+    if recorded:
+        record_history(_SET, inputs, (stand_in,), {})
     if source is None:
         of = layout((0,), (1,), self.layout.dtype)
         self.storage, self.offset, self.layout = Storage.allocate(0), 0, of
@@ -382,6 +404,9 @@ def set_(self: Tensor, source: Any = None, *args: Any) -> Tensor:
         )
         self.storage, self.offset, self.layout = source, offset * of.dtype.itemsize, of
     self.counter.version += 1
+    self.counter.writer = errors.writer("set_")
+    if stand_in.edge is not None:
+        rebase_history(self, stand_in.edge[0])
     if self.meta is not None:
         self.meta.accumulator = None  # what was computed before belongs to another leaf
     return self

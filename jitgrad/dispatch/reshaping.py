@@ -98,6 +98,8 @@ def detach_(self: Tensor) -> Tensor:
     Raises:
         RuntimeError: for views, whose history their base keeps.
     """
+    if modes.inference:
+        return self  # as in PyTorch, where nothing of autograd happens there
     if self.view_meta is not None:
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead, which returns a tensor on the same "

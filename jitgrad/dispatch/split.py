@@ -226,7 +226,11 @@ def _several(
     creation = creation_now()
     if creation is Creation.DEFAULT:
         creation = Creation.MULTI_OUTPUT
-    base = self if self.view_meta is None else self.view_meta.base
+    base, parent = self, self.view_meta
+    if parent is not None:
+        base = parent.base
+        if parent.creation is Creation.INFERENCE:
+            creation = parent.creation
     for nr, result in enumerate(results):
         own = None if edge is None else (edge[0], nr)
         if views:

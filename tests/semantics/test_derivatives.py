@@ -217,6 +217,8 @@ STRUCTURED_CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "cumprod": (lambda x: jg.cumprod(x, 1), [(2, 3)]),
     "logcumsumexp": (lambda x: jg.logcumsumexp(x, 1), [(2, 3)]),
     "kthvalue": (lambda x: jg.kthvalue(x, 2, 1)[0], [(2, 3)]),
+    "median": (lambda x: jg.median(x), [(5,)]),
+    "nanmedian": (lambda x: jg.nanmedian(x), [(5,)]),
     "median_dim": (lambda x: jg.median(x, 1)[0], [(2, 3)]),
     "nanmedian_dim": (lambda x: jg.nanmedian(x, 1)[0], [(2, 3)]),
     "mode": (lambda x: jg.mode(x, 1)[0], [(2, 3)]),
@@ -265,9 +267,9 @@ def rows_of(tensors: Any) -> Iterator[str]:
 
 
 # Rows that are not reached by a differentiable function of one's own: random draws have no
-# derivative, casts and aliases are checked where they are tested.
+# derivative; casts, aliases and set_() are checked where they are tested.
 # PyTorch too has no derivative of scatter(reduce=).
-WITHOUT_CASE = {"alias", "to", "scatter_combined"}
+WITHOUT_CASE = {"alias", "set", "to", "scatter_combined"}
 
 
 def test_every_structured_row_is_checked() -> None:

@@ -317,6 +317,10 @@ def test_set_keeps_the_counter_and_takes_the_memory(lib: Any) -> None:
     a.set_(b)
     assert (a._version, b._version, a.data_ptr()) == (1, 0, b.data_ptr())
     t = leaf(lib)
+    c = (t * 1).set_(b)
+    assert (c.requires_grad, c.is_leaf) == (True, False)
+    with pytest.raises(RuntimeError, match="derivative for .*set_.* is not implemented"):
+        c.sum().backward()
     with pytest.raises(RuntimeError, match=LEAF):
         t.set_(b)
     with lib.no_grad():
