@@ -26,6 +26,8 @@ from tests.oracle import libraries
 SHAPES = ((3,), (2, 3), (3, 2), (2, 2), (1, 3), (), (4,), (2, 1, 3), (0,))
 MOST = 14  # tensors alive at once
 
+OVERWRITTEN = "modified by an inplace operation"
+
 # Phrases of errors that are autograd's: both sides must say the same.
 PHRASES = (
     "a leaf Variable that requires grad is being used in an in-place operation",
@@ -35,7 +37,7 @@ PHRASES = (
     "function that returns multiple views",
     "was created in no_grad mode",
     "was created in inference mode",
-    "modified by an inplace operation",
+    OVERWRITTEN,
     "has been detached in-place",
     "Can't detach views in-place",
     "a second time",
@@ -107,7 +109,7 @@ UNARY: dict[str, Callable[..., Any]] = {
     "sin": lambda lib, x: x.sin(),
     "tanh": lambda lib, x: x.tanh(),
     "sigmoid": lambda lib, x: x.sigmoid(),
-    "relu": lambda lib, x: x.relu(),
+    "sqrt": lambda lib, x: (x * x.detach() + 1).sqrt(),
     "neg": lambda lib, x: -x,
     "cos": lambda lib, x: x.cos(),
     "double": lambda lib, x: x * 2,
@@ -147,7 +149,7 @@ WRITES: dict[str, Callable[..., Any]] = {
     "sin_": lambda x, a, i: x.sin_(),
     "tanh_": lambda x, a, i: x.tanh_(),
     "sigmoid_": lambda x, a, i: x.sigmoid_(),
-    "relu_": lambda x, a, i: x.relu_(),
+    "exp_": lambda x, a, i: x.tanh_().exp_(),
     "neg_": lambda x, a, i: x.neg_(),
     "add_": lambda x, a, i: x.add_(a),
     "mul_": lambda x, a, i: x.mul_(a),
@@ -226,9 +228,9 @@ class Programs(RuleBasedStateMachine):
         self.heard: tuple[list[Any], list[Any]] = ([], [])  # what hooks saw
         self.handles: list[tuple[Any, Any]] = []
         self.eager = True
-        self.derived = (
-            False  # whether there may be graphs of derivatives, which are each side's own
-        )
+        self.leaves: set[int] = set()  # what has ever required grad: old graphs know its shape
+        self.single = False  # whether there have been tensors in single precision
+        self.derived = False  # whether there have been derivatives with a graph, each side's own
         self.grads: dict[tuple[int, int], Any] = {}  # those seen at the last look
         self.warnings = warnings.catch_warnings()
         self.warnings.__enter__()
@@ -307,14 +309,20 @@ class Programs(RuleBasedStateMachine):
             )
             wrong = {k: (ours[k], theirs[k]) for k in theirs if ours[k] != theirs[k]}
             assert not wrong, f"pool[{index}]: (jitgrad, torch) {wrong}"
-            _close(f"pool[{index}]", pair[0], pair[1])
+            if pair[1].requires_grad:
+                self.leaves.add(id(pair[1]))
+            self.single = self.single or str(pair[1].dtype).endswith("float32")
+            # Loose after float32, in which derivatives of tanh are differences of almost equal
+            # numbers.
+            precision = 1e-2 if self.single else 1e-7
+            _close(f"pool[{index}]", pair[0], pair[1], precision)
             if history:
                 grads = [_attribute(t, "grad") for t in pair]
                 assert [g is None for g in grads] == [g is None for g in grads[::-1]], (
                     f"pool[{index}].grad: (jitgrad, torch) {grads}"
                 )
                 if grads[0] is not None and not isinstance(grads[0], str):
-                    _close(f"pool[{index}].grad", *grads)
+                    _close(f"pool[{index}].grad", *grads, precision)
                 for side in (0, 1):
                     self.grads[side, index] = grads[side]
         heard = self.heard
@@ -323,7 +331,8 @@ class Programs(RuleBasedStateMachine):
             assert one[0] == other[0], f"hooks heard (jitgrad, torch) {heard}"
             assert (one[1] is None) == (other[1] is None), f"hooks heard (jitgrad, torch) {heard}"
             if one[1] is not None:
-                np.testing.assert_allclose(one[1], other[1], rtol=1e-7, atol=1e-9)
+                precision = 1e-2 if self.single else 1e-7
+                np.testing.assert_allclose(one[1], other[1], rtol=precision, atol=precision)
         for entries in heard:
             entries.clear()
 
@@ -388,6 +397,8 @@ class Programs(RuleBasedStateMachine):
         pair = self.pick(x)
         if kind in ("data", "detach") and pair[1].is_inference():
             return  # in PyTorch inference tensors that count their writes
+        if kind == "unbind" and not pair[1].numel():
+            return  # of no views PyTorch asks for the history too
         self.step(lambda lib, x: VIEWS[kind](x, i, j), pair, mode=mode)
 
     @rule(x=numbers, kind=st.sampled_from(sorted(UNARY)), mode=modes)
@@ -406,14 +417,18 @@ class Programs(RuleBasedStateMachine):
     @rule(x=numbers, kind=st.sampled_from(sorted(WRITES)), a=few, i=numbers, mode=modes)
     def write(self, x: int, kind: str, a: float, i: int, mode: str) -> None:
         pair = self.pick(x)
-        if kind in GEOMETRY and mode != "grad" and pair[1].requires_grad:
+        if kind in GEOMETRY and mode != "grad" and id(pair[1]) in self.leaves:
             return  # what was computed from it before expects gradients of the old shape
+        if kind in GEOMETRY and pair[1].retains_grad:
+            return  # PyTorch loses the wish, and may then meet an assertion of its own
         self.step(lambda lib, x: WRITES[kind](x, a, i), pair, mode=mode, writes=True)
 
     @rule(x=numbers, y=numbers, kind=st.sampled_from(sorted(WRITES_OF)), i=numbers, mode=modes)
     def write_of(self, x: int, y: int, kind: str, i: int, mode: str) -> None:
         pair = self.pick(x)
         other = self.fitting(pair, y)
+        if kind == "all" and pair is other:
+            return  # PyTorch sees that there is nothing to do, and forgets to check
         if not _left_to_chance(pair[1], other[1]):
             self.step(
                 lambda lib, x, y: WRITES_OF[kind](x, y, i), pair, other, mode=mode, writes=True
@@ -438,7 +453,9 @@ class Programs(RuleBasedStateMachine):
 
     @rule(x=numbers, on=st.booleans(), mode=modes)
     def requires_grad_(self, x: int, on: bool, mode: str) -> None:
-        self.step(lambda lib, x: x.requires_grad_(on), self.pick(x), mode=mode)
+        pair = self.pick(x)
+        # An inference tensor may require grad, but PyTorch records nothing of what is done to it.
+        self.step(lambda lib, x: x.requires_grad_(on and not x.is_inference()), pair, mode=mode)
 
     @rule(x=numbers, y=numbers)
     def set_data(self, x: int, y: int) -> None:
@@ -452,7 +469,7 @@ class Programs(RuleBasedStateMachine):
         if (
             a.dtype == b.dtype
             and a.is_inference() == b.is_inference()
-            and (a.shape == b.shape or not a.requires_grad)
+            and (a.shape == b.shape or id(a) not in self.leaves)
         ):
             self.step(assign, pair, other)
 
@@ -467,7 +484,8 @@ class Programs(RuleBasedStateMachine):
         # resized one with views whose gradients it writes past the end of the base's.
         storage = pair[1].untyped_storage()
         shared = sum(p[1].untyped_storage().data_ptr() == storage.data_ptr() for p in self.pool)
-        if storage.resizable() and shared <= 1 and not pair[1]._is_view():
+        known = id(pair[1]) in self.leaves or pair[1]._is_view()
+        if storage.resizable() and shared <= 1 and not known:
             self.step(resize, pair, writes=True)
 
     @rule(x=numbers)
@@ -591,6 +609,9 @@ def _same_error(ours: Exception | None, theirs: Exception | None) -> None:
     said = [{p for p in PHRASES if p in str(e)} for e in (ours, theirs)]
     # A call that is wrong in two ways may be refused for either.
     alike = isinstance(ours, type(theirs)) and said[0] == said[1]
+    # What PyTorch says of a saved view that was overwritten is what it met while it wrote that.
+    if OVERWRITTEN in said[0] and any("another view of its base" in p for p in said[1]):
+        return
     if not alike and not (isinstance(ours, _EXPECTED) and set() in said):
         raise AssertionError(f"raised:\njitgrad {ours!r}\ntorch {theirs!r}") from ours
 
@@ -648,13 +669,11 @@ def _dtype(lib: Any, array: np.ndarray) -> Any:
     return getattr(lib, array.dtype.name)
 
 
-def _close(what: str, ours: Any, theirs: Any) -> None:
+def _close(what: str, ours: Any, theirs: Any, precision: float) -> None:
     a, b = _values(ours), _values(theirs)
     if a.dtype.kind != "f":
         np.testing.assert_array_equal(a, b, err_msg=what)
         return
-    # Loose for float32, in which derivatives of tanh are differences of almost equal numbers.
-    precision = 1e-2 if a.dtype == np.float32 else 1e-7
     finite = b[np.isfinite(b)]
     scale = max(1.0, float(np.abs(finite).max())) if finite.size else 1.0
     np.testing.assert_allclose(a, b, rtol=precision, atol=precision * scale, err_msg=what)
@@ -667,4 +686,4 @@ def _values(tensor: Any) -> np.ndarray:
 
 @pytest.mark.oracle
 class TestPrograms(Programs.TestCase):  # type: ignore[name-defined, misc]
-    settings = settings(stateful_step_count=40)
+    settings = settings(max_examples=max(250, settings().max_examples), stateful_step_count=40)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
@@ -76,7 +76,12 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The edges as PyTorch shows them: ``(None, 0)`` for inputs without gradient."""
-        return tuple(edge or (None, 0) for edge in self.next_edges)
+        edges = self.next_edges
+        return tuple(edges[i] or (None, 0) for i in self._visible())
+
+    def _visible(self) -> Iterable[int]:
+        """Which of the edges PyTorch's node has too."""
+        return range(len(self.next_edges))
 
     @property
     def metadata(self) -> dict[Any, Any]:

@@ -219,13 +219,17 @@ class CopySlices(_Geometry):
     of what was written, and the inner node turns it into the gradient of the overwritten part.
     """
 
-    __slots__ = ()
+    __slots__ = ("_edges",)
 
     def __init__(self, base: Tensor, tensor: Tensor, inner: Node) -> None:
         edge = gradient_edge(base)
         self._bind(base, tensor)
         self.next_edges = (edge, *inner.next_edges[1:])
         self._saved = (inner,)
+        self._edges = (0, *(i for i in inner._visible() if i))
+
+    def _visible(self) -> tuple[int, ...]:
+        return self._edges
 
     def shape_of(self, nr: int) -> Any:
         return self.base_layout

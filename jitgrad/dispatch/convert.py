@@ -240,12 +240,10 @@ def _overwrite(self: Tensor, source: Tensor, cls: type[StructuredNode], inputs: 
     """Replace every element by the broadcast ``source``, and record it."""
     recorded = self.layout.dtype.category >= dtypes.FLOATING and wants_grad(inputs)
     check_inplace(self, recorded)
-    if cls is _COPY:
+    if cls is _FILL_NUMBER or cls is _ZERO:
+        check_writable(self)  # all elements become the same: it is no matter if some share memory
+    else:
         (source,) = check_memory(self, (source,))
-    else:  # all elements become the same, so it is no matter if some share memory
-        check_writable(self)
-        if source.storage is self.storage:
-            source = copied(source, dense_layout((), source.layout.dtype))
     history = None
     if recorded:
         # The node is made on a stand-in: `self` takes it as its new history only once written.

@@ -51,17 +51,15 @@ class ElementwiseNode(OperationNode):
             for name in plans.formula_names(self.row, tuple(self.row.grad))[1:]
         }
 
-    @property
-    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+    def _visible(self) -> tuple[int, ...]:
         # Of conditions and parameters, which can have no gradient, PyTorch's nodes have no edge;
         # nor of numbers where it has another node for them.
-        numbers = self.name() == self.row.node_name
+        row = self.row
+        numbers = self.name() == row.node_name
         return tuple(
-            edge or (None, 0)
-            for name, edge, of in zip(
-                self.row.inputs, self.next_edges, self._plan.inputs, strict=True
-            )
-            if name in self.row.grad and (numbers or not of.wrapped)
+            i
+            for i, (name, of) in enumerate(zip(row.inputs, self._plan.inputs, strict=True))
+            if name in row.grad and (numbers or not of.wrapped)
         )
 
     def name(self) -> str:
@@ -354,7 +352,7 @@ class _Operator:
         node.next_edges = edges
         node._plan = plan
         node._hooks = None
-        node._where = errors.caller()
+        node._where = errors.caller(4)  # at least so many frames are ours
         node._saved = cls.save(*saved, result) if cls.save is not None else ()
         return node
 
@@ -416,7 +414,8 @@ class _Operator:
             buffers += (t.storage.buffer, t.offset)
         plan.run(plan.spec, *buffers, target.storage.buffer, target.offset)
         target.counter.version += 1
-        target.counter.writer = errors.writer(self.row.name + "_" * records)
+        where = errors.caller(3) if node is None else node._where
+        target.counter.writer = where and (self.row.name + "_" * records, *where)
         if node is not None:
             _resave_result(node, target)
             if modes.mode != GRAD:

@@ -486,14 +486,21 @@ def _assign(target: Tensor, value: Tensor) -> None:
     elif not of.ndim:
         convert.fill_(target, value)
     else:
-        convert.copy_(target, view_of(_stripped(value), "expand", (target.layout.shape,)))
+        # PyTorch takes a view here even where there is nothing to strip: the graph shows it.
+        stripped = view_of(value, "view", (_stripped_shape(value),))
+        convert.copy_(target, view_of(stripped, "expand", (target.layout.shape,)))
 
 
 def _stripped(value: Tensor) -> Tensor:
     """Without leading dimensions of size one."""
+    shape = _stripped_shape(value)
+    return value if shape == value.layout.shape else view_of(value, "view", (shape,))
+
+
+def _stripped_shape(value: Tensor) -> tuple[int, ...]:
     shape = value.layout.shape
     first = next((i for i, n in enumerate(shape) if n != 1), len(shape))
-    return view_of(value, "view", (shape[first:],)) if first else value
+    return shape[first:]
 
 
 def _number(d: dtype, value: Any) -> Tensor:
