@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jitgrad.kernels import cache
+from jitgrad.kernels import cache, sources
 
 PROGRAM = """
 import jitgrad as jg
@@ -129,3 +129,29 @@ def test_the_key_covers_source_signature_options_and_versions(
     keys = {data for data in seen if b"kernel" in data}
     assert len(keys) == 3
     assert all(data.startswith(cache._fingerprint()) for data in keys)
+
+
+def test_the_key_follows_imports_through_packages() -> None:
+    def reached(text: str) -> set[str]:
+        (imported,) = sources._imports(text, "jitgrad.kernels")
+        return set(sources._reached(*imported))
+
+    assert reached("from jitgrad.kernels.abi import p_int64 as words") == {"abi.py"}
+    several = reached("    from jitgrad.kernels.scalar import exp")  # not the package's own file
+    assert {"scalar/exponential.py", "scalar/bits.py"} <= several
+    assert "scalar/__init__.py" not in several
+    assert "scalar/error.py" not in several
+    assert reached("from jitgrad.kernels.scalar.bits import select") == {"scalar/bits.py"}
+    assert reached("from jitgrad.kernels.gemm import micro") == {"gemm/micro.py"}
+
+
+def test_every_file_of_scalar_functions_is_followed() -> None:
+    """Whatever Numba can call by name is found from the name's import."""
+    import importlib
+
+    scalar = importlib.import_module("jitgrad.kernels.scalar")
+    for name, value in vars(scalar).items():
+        module = getattr(value, "__module__", "")
+        if callable(value) and module.startswith(scalar.__name__):
+            file = module.removeprefix("jitgrad.kernels.").replace(".", "/") + ".py"
+            assert file in sources._reached(scalar.__name__, (name,)), name

@@ -3,10 +3,10 @@
 Numba's own cache hashes a function's file by its time stamp, not the helpers it calls; cannot cache
 generated source; and spends 0.2 s on typing machinery before its first hit. So compiled object code
 is stored here instead: one file per function, named by a hash of its source, signature and options,
-of every source file of ``jitgrad.kernels``, of the versions of Numba, llvmlite and Python, and of
-the CPU. A hit costs about 1 ms. Files appear atomically (``os.replace``), so any number of
-processes may start at once; whatever cannot be read is a miss; whatever cannot be written is
-compiled for this process only. See docs/decisions/0002-kernel-cache.md.
+of every source file it takes code from (kernels/sources.py), of the versions of Numba, llvmlite and
+Python, and of the CPU. A hit costs about 1 ms. Files appear atomically (``os.replace``), so any
+number of processes may start at once; whatever cannot be read is a miss; whatever cannot be written
+is compiled for this process only. See docs/decisions/0002-kernel-cache.md.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import rtsys
 
 from .. import config
+from . import sources
 
 POINTER_SIZED = types.intp
 
@@ -53,12 +54,10 @@ def _target() -> Any:
 
 @functools.cache
 def _fingerprint() -> bytes:
-    """What every compiled function depends on beside its own source."""
-    digest = hashlib.sha256()
+    """What every compiled function depends on beside sources."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
     versions = numba.__version__, llvmlite.__version__, platform.python_version()
     digest.update(repr((versions, _target().codegen().magic_tuple())).encode())
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
     return digest.digest()
 
 
@@ -135,7 +134,8 @@ def _load(
     source: str, name: str, arguments: Sequence[Any], callback: bool, options: dict[str, Any]
 ) -> Compiled:
     described = repr((source, name, str(arguments), callback, sorted(options.items(), key=str)))
-    key = hashlib.sha256(_fingerprint() + described.encode()).hexdigest()
+    parts = _fingerprint() + sources.fingerprint(source) + described.encode()
+    key = hashlib.sha256(parts).hexdigest()
     folder = _folder()
     path = folder / f"{key[:40]}.bin" if folder else None
     with global_compiler_lock:
