@@ -145,11 +145,12 @@ from .dispatch.view import (
     unsqueeze,
 )
 from .dtypes import (
-    bool_ as bool,
-)
-from .dtypes import (
+    bfloat16,
     can_cast,
+    complex64,
+    complex128,
     dtype,
+    float16,
     float32,
     float64,
     int8,
@@ -158,6 +159,12 @@ from .dtypes import (
     int64,
     promote_types,
     uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .dtypes import (
+    bool_ as bool,
 )
 from .kernels.threads import get_num_threads, set_num_threads
 from .ops.table import ELEMENTWISE as _ELEMENTWISE
@@ -190,6 +197,9 @@ double = float64
 long = int64
 int = int32
 short = int16
+half = float16
+cfloat = complex64
+cdouble = complex128
 
 concat = concatenate = cat
 row_stack = vstack

@@ -7,6 +7,7 @@ compute with it, and which category (bool < integer < floating < complex) it has
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,16 @@ class dtype:
 
     Attributes:
         name: PyTorch's name (``"float32"``).
-        np: the NumPy dtype of the stored element.
+        np: the NumPy dtype of the stored element; uint16 for bfloat16, which NumPy has not.
         itemsize: bytes per element.
         category: BOOL, INTEGER, FLOATING or COMPLEX, in promotion order.
+        compute: the dtype that kernels compute in; float32 for the 16-bit floats, which are
+            converted by the kernels' loads and stores (kernels/abi.py), else the dtype itself.
     """
 
     __slots__ = (
         "category",
+        "compute",
         "is_complex",
         "is_floating_point",
         "is_signed",
@@ -36,18 +40,52 @@ class dtype:
         "unpack",
     )
 
-    def __init__(self, name: str, tensor_type: str, category: int) -> None:
+    def __init__(
+        self, name: str, tensor_type: str, category: int, *, stored: str = "", compute: Any = None
+    ) -> None:
         self.name = name
-        self.np = np.dtype(name)
+        self.np = np.dtype(stored or name)
         self.itemsize: int = self.np.itemsize
         self.category = category
+        self.compute: dtype = compute or self
         self.is_floating_point = category == FLOATING
         self.is_complex = category == COMPLEX
         self.is_signed = category >= FLOATING or self.np.kind == "i"
         # PyTorch's legacy name of a tensor of this dtype; its error messages still use it.
         self.tensor_type = tensor_type
         # ``unpack(buffer, offset)``: the element there as a Python number, in a tuple of its own.
-        self.unpack = struct.Struct(self.np.char).unpack_from
+        self.unpack: Callable[..., tuple[Any]]
+        if self.is_complex or stored:
+            self.unpack = self._unpack
+        else:
+            self.unpack = struct.Struct(self.np.char).unpack_from
+
+    def _unpack(self, buffer: Any, offset: int) -> tuple[Any]:
+        """``unpack`` for what Python's struct does not know."""
+        return (self.decode(np.frombuffer(buffer, self.np, 1, offset)).item(),)
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        """Numbers of any NumPy dtype as stored elements.
+
+        >>> bfloat16.encode(np.array([1.0, np.pi]))
+        array([16256, 16457], dtype=uint16)
+        """
+        if self is not bfloat16:
+            return values.astype(self.np, copy=False)
+        single = np.ascontiguousarray(values, np.float32)
+        bits = single.view(np.uint32)
+        rounded = (bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))) >> 16  # ties to even
+        return np.where(np.isnan(single), 0x7FC0, rounded).astype(np.uint16)
+
+    def decode(self, elements: np.ndarray) -> np.ndarray:
+        """Stored elements as an array of numbers: float32 for bfloat16, else the elements.
+
+        >>> bfloat16.decode(np.array([16256, 16457], np.uint16))
+        array([1.      , 3.140625], dtype=float32)
+        """
+        if self is not bfloat16:
+            return elements
+        return (elements.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
     def __repr__(self) -> str:
         return f"jitgrad.{self.name}"
@@ -64,12 +102,19 @@ class dtype:
 
 bool_ = dtype("bool", "BoolTensor", BOOL)
 uint8 = dtype("uint8", "ByteTensor", INTEGER)
+uint16 = dtype("uint16", "UInt16Tensor", INTEGER)
+uint32 = dtype("uint32", "UInt32Tensor", INTEGER)
+uint64 = dtype("uint64", "UInt64Tensor", INTEGER)
 int8 = dtype("int8", "CharTensor", INTEGER)
 int16 = dtype("int16", "ShortTensor", INTEGER)
 int32 = dtype("int32", "IntTensor", INTEGER)
 int64 = dtype("int64", "LongTensor", INTEGER)
 float32 = dtype("float32", "FloatTensor", FLOATING)
 float64 = dtype("float64", "DoubleTensor", FLOATING)
+float16 = dtype("float16", "HalfTensor", FLOATING, compute=float32)
+bfloat16 = dtype("bfloat16", "BFloat16Tensor", FLOATING, stored="uint16", compute=float32)
+complex64 = dtype("complex64", "ComplexFloatTensor", COMPLEX)
+complex128 = dtype("complex128", "ComplexDoubleTensor", COMPLEX)
 
 
 def by_name(name: str) -> dtype:
@@ -77,31 +122,40 @@ def by_name(name: str) -> dtype:
     return BY_NAME[name]
 
 
-ALL = (bool_, uint8, int8, int16, int32, int64, float32, float64)
+# PyTorch keeps these for storage and interchange: they promote with floats alone.
+BAREBONES = (uint16, uint32, uint64)
+ALL = (
+    bool_, uint8, int8, int16, int32, int64, *BAREBONES,
+    float16, bfloat16, float32, float64, complex64, complex128,
+)  # fmt: skip
 BY_NAME = {d.name: d for d in ALL}
 ALIASES = {
     "float": float32,
     "double": float64,
-    "half": None,
+    "half": float16,
+    "cfloat": complex64,
+    "cdouble": complex128,
     "long": int64,
     "int": int32,
     "short": int16,
     "bool": bool_,
 }
-_BY_NUMPY = {d.np: d for d in ALL}
+_BY_NUMPY = {d.np: d for d in ALL if d is not bfloat16}
 
 # What a Python number is before promotion looks at the tensors it meets.
-PYTHON_TYPES: dict[type, dtype] = {bool: bool_, int: int64, float: float64}
-
-
-_BY_PYTHON: dict[Any, dtype] = {bool: bool_, int: int64, float: float64}
+PYTHON_TYPES: dict[type, dtype] = {
+    bool: bool_,
+    int: int64,
+    float: float64,
+    complex: complex128,
+}
 
 
 def dtype_argument(name: str, given: Any) -> dtype | None:
-    """The ``dtype=`` of a call: None, a dtype, or Python's bool, int or float; else TypeError."""
+    """The ``dtype=`` of a call: None, a dtype, or a Python type of numbers; else TypeError."""
     if given is None or given.__class__ is dtype:
         return given
-    found = _BY_PYTHON.get(given) if isinstance(given, type) else None
+    found = PYTHON_TYPES.get(given) if isinstance(given, type) else None
     if found is None:
         raise TypeError(
             f"{name}(): argument 'dtype' must be jitgrad.dtype, not {type(given).__name__}"
@@ -122,20 +176,29 @@ def from_numpy(np_dtype: np.dtype) -> dtype:
     return found
 
 
-def _promote(a: dtype, b: dtype) -> dtype:
+def _promote(a: dtype, b: dtype) -> dtype | None:
     if a is b:
         return a
+    if a.category > b.category:
+        a, b = b, a
+    if a in BAREBONES or b in BAREBONES:
+        return b if b.category == FLOATING else None
+    if b.is_complex:
+        wide = float64 in (a, b) or complex128 in (a, b)
+        return complex128 if wide else complex64
     if a.category != b.category:
-        return a if a.category > b.category else b
+        return b
     if a.category == INTEGER and a.is_signed != b.is_signed:
         signed, unsigned = (a, b) if a.is_signed else (b, a)
         if signed.itemsize > unsigned.itemsize:
             return signed
         return BY_NAME[f"int{16 * unsigned.itemsize}"]
-    return a if a.itemsize >= b.itemsize else b
+    if a.itemsize == b.itemsize:
+        return float32  # float16 and bfloat16: neither holds the other
+    return a if a.itemsize > b.itemsize else b
 
 
-_PROMOTIONS = {(a, b): _promote(a, b) for a in ALL for b in ALL}
+_PROMOTIONS = {(a, b): d for a in ALL for b in ALL if (d := _promote(a, b)) is not None}
 
 
 def promote_types(a: dtype, b: dtype) -> dtype:
@@ -145,8 +208,18 @@ def promote_types(a: dtype, b: dtype) -> dtype:
     jitgrad.int16
     >>> promote_types(int64, float32)
     jitgrad.float32
+
+    Raises:
+        RuntimeError: for uint16, uint32 or uint64 with anything but itself or a float.
     """
-    return _PROMOTIONS[a, b]
+    try:
+        return _PROMOTIONS[a, b]
+    except KeyError:
+        names = [d.tensor_type.removesuffix("Tensor") for d in (a, b)]
+        raise RuntimeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{names[0]} and {names[1]}; convert one of them first"
+        ) from None
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
@@ -167,5 +240,5 @@ def combine_categories(higher: dtype | None, lower: dtype | None) -> dtype | Non
     if higher.category >= FLOATING and not (lower.is_complex and not higher.is_complex):
         return higher
     if higher.category == BOOL or lower.category >= FLOATING:
-        return _PROMOTIONS[higher, lower]
+        return promote_types(higher, lower)
     return higher

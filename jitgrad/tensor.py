@@ -344,7 +344,7 @@ class Tensor:
             raise RuntimeError(
                 f"a Tensor with {layout.numel} elements cannot be converted to Scalar"
             )
-        return layout.dtype.unpack(self.storage.buffer, self.offset)[0]  # type: ignore[arg-type]
+        return layout.dtype.unpack(self.storage.buffer, self.offset)[0]
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers (a number for a 0-d tensor)."""

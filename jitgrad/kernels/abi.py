@@ -18,6 +18,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
+from . import half
+
 I64 = ir.IntType(64)
 
 
@@ -56,9 +58,7 @@ def address(typingctx: Any, buffer: Any) -> Any:
     return types.intp(BUFFER), lambda context, builder, signature, args: args[0]
 
 
-def _pointer(element: Any) -> Any:
-    pointer = types.CPointer(element)
-
+def _pointer(pointer: Any) -> Any:
     @intrinsic
     def as_pointer(typingctx: Any, address: Any) -> Any:
         """View an address as a pointer to elements."""
@@ -71,14 +71,22 @@ def _pointer(element: Any) -> Any:
     return as_pointer
 
 
-# Keyed as `p_<dtype name>` in generated source. A bool is stored as a byte that is 0 or 1.
-p_bool = p_uint8 = _pointer(types.uint8)
-p_int8 = _pointer(types.int8)
-p_int16 = _pointer(types.int16)
-p_int32 = _pointer(types.int32)
-p_int64 = _pointer(types.int64)
-p_float32 = _pointer(types.float32)
-p_float64 = _pointer(types.float64)
+# Keyed as `p_<dtype name>` in generated source. A bool is stored as a byte that is 0 or 1; 16-bit
+# floats are float32 to whoever loads and stores them (kernels/half.py).
+p_bool = p_uint8 = _pointer(types.CPointer(types.uint8))
+p_int8 = _pointer(types.CPointer(types.int8))
+p_int16 = _pointer(types.CPointer(types.int16))
+p_int32 = _pointer(types.CPointer(types.int32))
+p_int64 = _pointer(types.CPointer(types.int64))
+p_uint16 = _pointer(types.CPointer(types.uint16))
+p_uint32 = _pointer(types.CPointer(types.uint32))
+p_uint64 = _pointer(types.CPointer(types.uint64))
+p_float16 = _pointer(half.FLOAT16_POINTER)
+p_bfloat16 = _pointer(half.BFLOAT16_POINTER)
+p_float32 = _pointer(types.CPointer(types.float32))
+p_float64 = _pointer(types.CPointer(types.float64))
+p_complex64 = _pointer(types.CPointer(types.complex64))
+p_complex128 = _pointer(types.CPointer(types.complex128))
 
 
 def _scratch(element: Any) -> Any:
@@ -106,8 +114,13 @@ scratch_int8 = _scratch(types.int8)
 scratch_int16 = _scratch(types.int16)
 scratch_int32 = _scratch(types.int32)
 scratch_int64 = _scratch(types.int64)
-scratch_float32 = _scratch(types.float32)
+scratch_uint16 = _scratch(types.uint16)
+scratch_uint32 = _scratch(types.uint32)
+scratch_uint64 = _scratch(types.uint64)
+scratch_float32 = scratch_float16 = scratch_bfloat16 = _scratch(types.float32)
 scratch_float64 = _scratch(types.float64)
+scratch_complex64 = _scratch(types.complex64)
+scratch_complex128 = _scratch(types.complex128)
 
 
 def _caller(arity: int) -> Any:

@@ -37,8 +37,8 @@ def _indent(text: str, spaces: int) -> str:
 
 
 def numpy_name(d: dtype) -> str:
-    """The NumPy scalar type of a dtype in generated source."""
-    return "np.bool_" if d.category == BOOL else f"np.{d.name}"
+    """The NumPy scalar type that elements of a dtype have in generated source."""
+    return "np.bool_" if d.category == BOOL else f"np.{d.compute.name}"
 
 
 def load(source: str, stored: dtype, compute: dtype) -> str:
@@ -49,7 +49,7 @@ def load(source: str, stored: dtype, compute: dtype) -> str:
         return f"({source} != 0)"
     elif stored.category == FLOATING and compute.category == INTEGER and compute.itemsize < 4:
         source = f"np.int32({source})"  # small integers take the low bits, as C's conversions do
-    return source if stored is compute else f"T({source})"
+    return source if stored.compute is compute.compute else f"T({source})"
 
 
 def store(source: str, stored: dtype) -> str:
