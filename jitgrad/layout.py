@@ -338,3 +338,29 @@ def may_overlap(a: Layout, a_offset: int, b: Layout, b_offset: int) -> bool:
     a_end = a_offset + a.span() * a.dtype.itemsize
     b_end = b_offset + b.span() * b.dtype.itemsize
     return a_offset < b_end and b_offset < a_end
+
+
+def channels_last(shape: Shape, strides: Strides) -> bool:
+    """Whether strides of a 4-d or 5-d tensor say that its channels lie together, fastest of all.
+
+    PyTorch's reading of ambiguous strides (sizes of one): they must not decrease from the channels
+    over the last dimensions to the batch.
+    """
+    if len(shape) not in (4, 5) or strides[1] == 0:
+        return False
+    least = 0
+    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+        if shape[d] == 0 or strides[d] < least:
+            return False
+        if d == 0 and least == strides[1]:
+            return False
+        least = strides[d] * max(shape[d], 1)
+    return True
+
+
+def image_layout(shape: Shape, d: dtype, like: Layout) -> Layout:
+    """The dense layout of an image operator's result: channels last where ``like`` has it so."""
+    if len(shape) == like.ndim and channels_last(like.shape, like.strides):
+        order = (0, *range(2, len(shape)), 1)
+        return layout(shape, strides_in_order(shape, order), d)
+    return dense_layout(shape, d)

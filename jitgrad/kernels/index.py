@@ -26,7 +26,7 @@ from .elementwise import numpy_name
 Plan = tuple[drivers.Driver, np.ndarray]
 
 NOTHING_SEEN = (np.iinfo(np.int64).max, np.iinfo(np.int64).min)  # of `extremes`
-_BY_SIZE = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+BY_SIZE = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 
 _MOVE = """
 import numpy as np
@@ -181,7 +181,7 @@ def helper(name: str) -> int:
 @functools.cache
 def mover(how: str, d: dtype) -> int:
     """The address of a kernel that moves elements: ``take``, ``put``, or a way to combine them."""
-    element, imports = _BY_SIZE[d.itemsize], ""
+    element, imports = BY_SIZE[d.itemsize], ""
     if how == "take":
         statement = "values[v] = elements[e]"
     elif how == "put":
@@ -266,7 +266,7 @@ def compress(shape: Sequence[int], mask: Sequence[int], indexed: Sequence[int]) 
 
 @functools.cache
 def _triangle(itemsize: int) -> int:
-    return cache.kernel(_TRIANGLE.format(element=_BY_SIZE[itemsize]), 4)
+    return cache.kernel(_TRIANGLE.format(element=BY_SIZE[itemsize]), 4)
 
 
 def triangle(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..dispatch.padding import pad
 from ._activations import (
     celu,
     dropout,
@@ -68,6 +69,7 @@ from ._losses import (
 )
 
 __all__ = [
+    "pad",
     "celu",
     "dropout",
     "dropout1d",

@@ -1,0 +1,84 @@
+"""Operators that are one linear map of the last dimensions, and the transposes of such.
+
+A family is two nodes: that of the operator, whose gradient applies the adjoint of its map, and that
+of this gradient, whose own gradient applies the map again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .. import errors
+from ..dtypes import FLOATING
+from ..kernels import separable
+from ..kernels.separable import Separable
+from ..layout import Layout, image_layout
+from ..ops.table import structured
+from ..tensor import Tensor
+from .make import fresh
+from .plans import PlanCache
+from .record import StructuredNode, node_class, record
+
+_plans = PlanCache()
+
+
+def mapped(x: Tensor, mapping: Separable) -> Tensor:
+    """The map applied to the last dimensions; no history."""
+    key = (mapping, x.layout)
+    plan = _plans.get(key)
+    if plan is None:
+        of = x.layout
+        shape = (*of.shape[: of.ndim - len(mapping.taps)], *mapping.shape)
+        out = image_layout(shape, of.dtype, of)
+        plan = _plans.add(key, (*separable.plan(mapping, of, out), out))
+    run, spec, out = plan
+    result = fresh(out)
+    buffer = result.storage.buffer
+    run(spec, x.storage.buffer, x.offset, buffer, 0, buffer, 0, buffer, 0)
+    return result
+
+
+class Family(NamedTuple):
+    """The nodes of an operator and of its gradient."""
+
+    forward: type[StructuredNode]
+    backward: type[StructuredNode]
+
+    def apply(self, x: Tensor, mapping: Separable, visible: Mapping[str, Any]) -> Tensor:
+        """The operator, recorded; ``visible`` are the attributes that its node shows."""
+        result = mapped(x, mapping)
+        record(self.forward, (x,), (result,), {**visible, "map": mapping})
+        return result
+
+
+def family(name: str, node: str) -> Family:
+    """The rows ``name`` and ``name_backward``, under PyTorch's names of their nodes."""
+
+    both: Family
+
+    def adjoint(grad: Tensor, map: Separable) -> Tensor:
+        result = mapped(grad, map.adjoint)
+        record(both.backward, (grad,), (result,), {"map": map})
+        return result
+
+    def again(grad: Tensor, map: Separable) -> Tensor:
+        return both.apply(grad, map, {})
+
+    forward = structured(
+        name, "self", grad={"self": adjoint}, node=node, fresh=True,
+        jvp={"self": lambda tangent, map: both.apply(tangent, map, {})},
+    )  # fmt: skip
+    backward = structured(
+        f"{name}_backward", "gradient", grad={"gradient": again}, fresh=True,
+        node=node.removesuffix("Backward0") + "BackwardBackward0",
+        jvp={"gradient": lambda tangent, map: adjoint(tangent, map)},
+    )  # fmt: skip
+    both = Family(node_class(forward), node_class(backward))
+    return both
+
+
+def check_floating(name: str, of: Layout) -> None:
+    """NotImplementedError for dtypes that are no floats."""
+    if of.dtype.category != FLOATING:
+        raise errors.unsupported(name, of.dtype)
