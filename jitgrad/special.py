@@ -12,7 +12,9 @@ from .dispatch.special import mvlgamma as multigammaln
 # The names of rows; where the name here is another one, it comes first.
 _ROWS = (
     "digamma psi=digamma gammaln=lgamma erf erfc erfcx erfinv exp2 expm1 expit=sigmoid log1p sinc "
-    "round entr ndtr ndtri log_ndtr i0 i0e i1 i1e"
+    "round entr ndtr ndtri log_ndtr i0 i0e i1 i1e gammainc=igamma gammaincc=igammac airy_ai "
+    "bessel_j0 bessel_j1 bessel_y0 bessel_y1 spherical_bessel_j0 modified_bessel_k0=k0 "
+    "modified_bessel_k1=k1 scaled_modified_bessel_k0=k0e scaled_modified_bessel_k1=k1e"
 )
 for _name in _ROWS.split():
     _public, _, _row = _name.partition("=")

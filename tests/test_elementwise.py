@@ -36,7 +36,8 @@ LOOSE = {"float32": {"rtol": 1e-5, "atol": 1e-5}, "float64": {"rtol": 1e-10, "at
 # PyTorch's derivative of digamma is right to 1e-9 only.
 ROUGH = {"lgamma", "digamma"}
 TENSORS_ONLY = set(
-    "atan2 maximum minimum fmax fmin hypot heaviside nextafter logaddexp logaddexp2 gcd lcm".split()
+    "atan2 maximum minimum fmax fmin hypot heaviside nextafter logaddexp logaddexp2 gcd lcm "
+    "igamma igammac".split()
 )
 DTYPES = ("float32", "float64", "int64", "int32", "uint8", "bool")
 CATEGORY = {"bool": BOOL, "uint8": INTEGER, "int32": INTEGER, "int64": INTEGER}
@@ -66,8 +67,14 @@ def inputs(row: Elementwise, shapes: Any, dtype: str, **settings: Any) -> list[A
     if not row.grad:
         settings["requires_grad"] = False
     return [
-        arg(shape, dtype=dtype, low=low, high=high, **settings)
-        for shape in (*shapes, shapes[0])[: len(row.inputs)]
+        arg(
+            shape,
+            dtype=dtype,
+            low=low,
+            high=high,
+            **settings | ({"requires_grad": False} if name in row.underived else {}),
+        )
+        for name, shape in zip(row.inputs, (*shapes, shapes[0]), strict=False)
     ]
 
 
@@ -258,3 +265,14 @@ def test_clamp_by_numbers(bounds: Any) -> None:
 def test_errors_name_the_operator_and_the_shapes() -> None:
     with pytest.raises(RuntimeError, match=r"\[2, 3\].*\[4\].*add\(\)"):
         jitgrad.ones(2, 3) + jitgrad.ones(4)
+
+
+PUBLIC = {"igamma": "gammainc", "igammac": "gammaincc"}
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac", "zeta"])
+def test_a_derivative_that_is_missing_is_refused_in_backward(name: str) -> None:
+    check_raises(
+        lambda lib, a, b: getattr(lib.special, PUBLIC.get(name, name))(a, b).sum().backward(),
+        arg((3,), low=1.5, high=3), arg((3,), low=1.5, high=3), match="is not implemented",
+    )  # fmt: skip

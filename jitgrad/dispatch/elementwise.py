@@ -59,7 +59,7 @@ class ElementwiseNode(OperationNode):
         return tuple(
             i
             for i, (name, of) in enumerate(zip(row.inputs, self._plan.inputs, strict=True))
-            if name in row.grad and (numbers or not of.wrapped)
+            if (name in row.grad or name in row.underived) and (numbers or not of.wrapped)
         )
 
     def name(self) -> str:
@@ -123,6 +123,9 @@ def _passed_on(count: int, positions: Sequence[int]) -> Callable[[Node, Any], Gr
 
 def _node_class(row: Elementwise, wanted: tuple[str, ...]) -> type[ElementwiseNode]:
     """The node class for one choice of inputs that want gradients."""
+    refused = [text for name, text in row.underived.items() if name in wanted]
+    if refused:
+        return _refusing(row, refused[0])
     names = plans.formula_names(row, wanted)
     saves = names[1:]
     positions = [row.inputs.index(w) for w in wanted]
@@ -164,6 +167,20 @@ def _node_class(row: Elementwise, wanted: tuple[str, ...]) -> type[ElementwiseNo
     return type(row.node_name, (ElementwiseNode,), members)
 
 
+def _refusing(row: Elementwise, what: str) -> type[ElementwiseNode]:
+    """The node class where an input wants a gradient that there is no formula for."""
+
+    def refuse(node: Node, grad: Any) -> Grads:
+        raise NotImplementedError(
+            f"the derivative for '{what}' is not implemented: {row.name}() has none for it, so "
+            "detach() that input"
+        )
+
+    members = {"__slots__": (), "row": row, "wanted": (), "saves": (), "save": None,
+               "apply": refuse, "apply_recorded": refuse}  # fmt: skip
+    return type(row.node_name, (ElementwiseNode,), members)
+
+
 class _LazyFormulas(dict[str, Callable[..., Any]]):
     """A row's derivative formulas as functions of Tensors, compiled when first differentiated."""
 
@@ -187,7 +204,9 @@ class _LazyClasses(dict[int, Any]):
 
     def __missing__(self, mask: int) -> type[ElementwiseNode] | None:
         wanted = tuple(
-            x for i, x in enumerate(self._row.inputs) if mask >> i & 1 and x in self._row.grad
+            x
+            for i, x in enumerate(self._row.inputs)
+            if mask >> i & 1 and (x in self._row.grad or x in self._row.underived)
         )
         self[mask] = _node_class(self._row, wanted) if wanted else None
         return self[mask]

@@ -86,9 +86,15 @@ op("polygamma", "self order", "polygamma(self, order)",
    grad={"self": "grad * polygamma(self, order + 1)"},
    promote=_FLOAT, domain=(0.5, 3.0), categories=_REALS, method=False, node="PolygammaBackward0",
    doc="the n-th derivative of digamma")  # fmt: skip
+for _name, _sign, _doc in (("igamma", "", "lower"), ("igammac", "-", "upper")):
+    op(_name, "self other", f"{_name}(self, other)", categories=(FLOATING, FLOATING),
+       domain=(0.5, 3.0), underived={"self": f"{_name}: input"},
+       grad={"other": f"{_sign}grad * exp((self - 1) * log(other) - other - lgamma(self))"},
+       doc=f"the regularised {_doc} incomplete gamma function of order self at other")  # fmt: skip
 op("zeta", "self other", "zeta(self, other)", promote=_FLOAT, domain=(1.5, 3.0), method=False,
    grad={"other": "grad * -self * zeta(self + 1, other)"}, inplace=False, categories=_REALS,
-   node="SpecialZetaBackward0", doc="the Hurwitz zeta function of self at other")  # fmt: skip
+   node="SpecialZetaBackward0", underived={"self": "zeta"},
+   doc="the Hurwitz zeta function of self at other")  # fmt: skip
 
 # Error functions ----------------------------------------------------------------------------------
 op("sinc", "self", "sinc(self)", promote=_FLOAT, doc="sin(pi x) / (pi x), 1 at 0",
@@ -127,6 +133,22 @@ op("i1e", "self", "i1e(self)", promote=_FLOAT, categories=_REALS, method=False, 
    grad={"self": "grad * where(self == 0, 0.5, i0e(self)"
          " - result * (sgn(self) + 1 / where(self == 0, 1, self)))"},
    node="SpecialI1EBackward0", doc="exp(-|self|) * i1(self)")  # fmt: skip
+
+# Bessel functions of the second kind and others: without derivatives, as in PyTorch.
+for _name, _doc in (
+    ("bessel_j0", "the Bessel function of the first kind, of order 0"),
+    ("bessel_j1", "the Bessel function of the first kind, of order 1"),
+    ("bessel_y0", "the Bessel function of the second kind, of order 0"),
+    ("bessel_y1", "the Bessel function of the second kind, of order 1"),
+    ("k0", "the modified Bessel function of the second kind, of order 0"),
+    ("k1", "the modified Bessel function of the second kind, of order 1"),
+    ("k0e", "exp(self) * k0(self)"),
+    ("k1e", "exp(self) * k1(self)"),
+    ("spherical_bessel_j0", "sin(self) / self, 1 at 0"),
+    ("airy_ai", "the Airy function Ai"),
+):
+    op(_name, "self", f"{_name}(self)", promote=_FLOAT, categories=_REALS, method=False,
+       inplace=False, doc=_doc)  # fmt: skip
 
 # Orthogonal polynomials: without derivatives, as in PyTorch ---------------------------------------
 for _name, _doc in (

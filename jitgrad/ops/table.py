@@ -41,6 +41,7 @@ class Elementwise:
         inputs: argument names, PyTorch's; all but the first may be Python numbers.
         forward: the formula of the result.
         grad: the formula of each differentiable input's gradient.
+        underived: inputs whose derivative is refused in backward, and how the error names it.
         doc: one sentence for the docstring; the rest of it is derived.
         promote: how dtypes follow.
         categories: the lowest and the highest dtype category that is accepted.
@@ -57,6 +58,7 @@ class Elementwise:
     inputs: tuple[str, ...]
     forward: str
     grad: Mapping[str, str] = field(default_factory=dict)
+    underived: Mapping[str, str] = field(default_factory=dict)
     doc: str = ""
     promote: Promotion = Promotion.ARITHMETIC
     categories: tuple[int, int] = (BOOL, COMPLEX)
@@ -78,7 +80,7 @@ class Elementwise:
         taken = {"n", "i", "extras", "T", "np", "kernel"} & set(self.inputs)
         if taken:
             raise ValueError(f"{self.name}: inputs named like parts of a kernel: {sorted(taken)}")
-        unknown = set(self.grad) - set(self.inputs)
+        unknown = {*self.grad, *self.underived} - set(self.inputs)
         if unknown:
             raise ValueError(f"{self.name}: gradients of unknown inputs {sorted(unknown)}")
 

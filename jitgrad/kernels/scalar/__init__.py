@@ -41,9 +41,22 @@ from .arithmetic import (
     trunc_divide,
     where,
 )
+from .bessel import (
+    airy_ai,
+    bessel_j0,
+    bessel_j1,
+    bessel_y0,
+    bessel_y1,
+    k0,
+    k0e,
+    k1,
+    k1e,
+    spherical_bessel_j0,
+)
 from .error import erf, erfc, erfinv
 from .exponential import cosh, exp, exp2, expm1, sigmoid, sinh, tanh
 from .gamma import digamma, lgamma
+from .incomplete import igamma, igammac
 from .integer import gcd, lcm, shift_left, shift_right
 from .logarithm import acosh, asinh, atanh, log, log1p, log2, log10, logaddexp
 from .power import pow

@@ -83,7 +83,7 @@ def _named(function, name):
 
 
 @jitable
-def _chebyshev_sum(x, table):
+def chebyshev_sum(x, table):
     """Clenshaw's recurrence for a series in x on [-1, 1]."""
     above = total = 0.0
     for k in range(len(table) - 1, 0, -1):
@@ -140,12 +140,12 @@ def _polygamma_64(x, n):
 
 
 @jitable
-def _bessel(x, low, high, odd):
+def bessel_i(x, low, high, odd):
     """exp(-x) I(x) for x >= 0."""
     if x <= 8.0:
-        y = _chebyshev_sum(x / 4.0 - 1.0, low)
+        y = chebyshev_sum(x / 4.0 - 1.0, low)
         return x * y if odd else y
-    return _chebyshev_sum(16.0 / x - 1.0, high) / math.sqrt(x)
+    return chebyshev_sum(16.0 / x - 1.0, high) / math.sqrt(x)
 
 
 def i0(x):
@@ -169,25 +169,25 @@ def i1e(x):
 
 
 def _i0_64(x):
-    return math.exp(abs(x)) * _bessel(abs(x), I0_LOW, I0_HIGH, False)
+    return math.exp(abs(x)) * bessel_i(abs(x), I0_LOW, I0_HIGH, False)
 
 
 def _i0e_64(x):
-    return _bessel(abs(x), I0_LOW, I0_HIGH, False)
+    return bessel_i(abs(x), I0_LOW, I0_HIGH, False)
 
 
 def _i1_64(x):
-    return math.copysign(math.exp(abs(x)) * _bessel(abs(x), I1_LOW, I1_HIGH, True), x)
+    return math.copysign(math.exp(abs(x)) * bessel_i(abs(x), I1_LOW, I1_HIGH, True), x)
 
 
 def _i1e_64(x):
-    return math.copysign(_bessel(abs(x), I1_LOW, I1_HIGH, True), x)
+    return math.copysign(bessel_i(abs(x), I1_LOW, I1_HIGH, True), x)
 
 
 @jitable
 def _erfcx(x):
     a = abs(x)
-    y = _chebyshev_sum(8.0 / (4.0 + a) - 1.0, ERFCX) / (1.0 + a)
+    y = chebyshev_sum(8.0 / (4.0 + a) - 1.0, ERFCX) / (1.0 + a)
     if x >= 0.0 or x != x:
         return y
     return np.inf if a > 27.0 else 2.0 * math.exp(x * x) - y
@@ -318,7 +318,7 @@ legendre_polynomial_p = _recurrence(
 )  # fmt: skip
 
 
-def _narrowed(stub):
+def narrowed(stub):
     """The float32 variant: through the float64 one."""
 
     def one(x):
@@ -327,7 +327,7 @@ def _narrowed(stub):
     def two(x, y):
         return np.float32(stub(np.float64(x), np.float64(y)))
 
-    return _named(two if stub in (zeta, polygamma) else one, f"{stub.__name__}_float32")
+    return _named(two if stub.__code__.co_argcount == 2 else one, f"{stub.__name__}_float32")
 
 
 for _stub, _wide in (
@@ -341,4 +341,4 @@ for _stub, _wide in (
     (ndtri, _ndtri_64),
     (frexp_exponent, _frexp_64),
 ):
-    implement(_stub, float32=_narrowed(_stub), float64=_wide)
+    implement(_stub, float32=narrowed(_stub), float64=_wide)
