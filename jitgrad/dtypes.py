@@ -25,15 +25,20 @@ class dtype:
         category: BOOL, INTEGER, FLOATING or COMPLEX, in promotion order.
         compute: the dtype that kernels compute in; float32 for the 16-bit floats, which are
             converted by the kernels' loads and stores (kernels/abi.py), else the dtype itself.
+        lowest, highest: the smallest and largest finite number (of complex dtypes, of a part).
+        digits: binary digits of a float's mantissa, with the one that is not stored; else 0.
     """
 
     __slots__ = (
         "category",
         "compute",
+        "digits",
+        "highest",
         "is_complex",
         "is_floating_point",
         "is_signed",
         "itemsize",
+        "lowest",
         "name",
         "np",
         "tensor_type",
@@ -51,6 +56,9 @@ class dtype:
         self.is_floating_point = category == FLOATING
         self.is_complex = category == COMPLEX
         self.is_signed = category >= FLOATING or self.np.kind == "i"
+        self.lowest: Any
+        self.highest: Any
+        self.lowest, self.highest, self.digits = self._limits()
         # PyTorch's legacy name of a tensor of this dtype; its error messages still use it.
         self.tensor_type = tensor_type
         # ``unpack(buffer, offset)``: the element there as a Python number, in a tuple of its own.
@@ -60,19 +68,34 @@ class dtype:
         else:
             self.unpack = struct.Struct(self.np.char).unpack_from
 
+    def _limits(self) -> tuple[Any, Any, int]:
+        if self.category == BOOL:
+            return False, True, 0
+        if self.category == INTEGER:
+            whole = np.iinfo(self.np)
+            return int(whole.min), int(whole.max), 0
+        if self.np.kind == "u":  # bfloat16
+            highest = (2 - 2**-7) * 2.0**127
+            return -highest, highest, 8
+        info = np.finfo(self.np)
+        return float(info.min), float(info.max), int(info.nmant) + 1
+
     def _unpack(self, buffer: Any, offset: int) -> tuple[Any]:
         """``unpack`` for what Python's struct does not know."""
         return (self.decode(np.frombuffer(buffer, self.np, 1, offset)).item(),)
 
     def encode(self, values: np.ndarray) -> np.ndarray:
-        """Numbers of any NumPy dtype as stored elements.
+        """Numbers of any NumPy dtype as stored elements; 16-bit floats by way of float32.
 
         >>> bfloat16.encode(np.array([1.0, np.pi]))
         array([16256, 16457], dtype=uint16)
         """
-        if self is not bfloat16:
-            return values.astype(self.np, copy=False)
-        single = np.ascontiguousarray(values, np.float32)
+        with np.errstate(invalid="ignore", over="ignore"):
+            if self.compute is not self and values.dtype != self.np:
+                values = values.astype(np.float32, copy=False)
+            if self is not bfloat16:
+                return values.astype(self.np, copy=False)
+            single = np.asarray(values, np.float32)
         bits = single.view(np.uint32)
         rounded = (bits + (np.uint32(0x7FFF) + ((bits >> 16) & 1))) >> 16  # ties to even
         return np.where(np.isnan(single), 0x7FC0, rounded).astype(np.uint16)
@@ -85,7 +108,7 @@ class dtype:
         """
         if self is not bfloat16:
             return elements
-        return (elements.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return np.asarray(elements.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
     def __repr__(self) -> str:
         return f"jitgrad.{self.name}"

@@ -16,7 +16,7 @@ import numpy as np
 from .autograd import views
 from .autograd.hooks import HookDict, hooks_of
 from .autograd.node import Edge, Node
-from .dtypes import INTEGER, dtype
+from .dtypes import INTEGER, bfloat16, dtype
 from .layout import Layout, Shape
 from .layout import layout as intern_layout
 from .state import GRAD, modes
@@ -287,7 +287,7 @@ class Tensor:
 
     # Values ---------------------------------------------------------------------------------------
     def _array(self) -> np.ndarray:
-        """A NumPy view of the elements, whatever autograd thinks of it."""
+        """A NumPy view of the stored elements (dtypes.py), whatever autograd thinks of it."""
         layout = self.layout
         size = layout.dtype.itemsize
         return np.ndarray(
@@ -298,16 +298,29 @@ class Tensor:
             tuple(s * size for s in layout.strides),
         )
 
+    def _numbers(self) -> np.ndarray:
+        """The elements as numbers that NumPy knows: a view where it has the dtype, else a copy."""
+        return self.layout.dtype.decode(self._array())
+
+    def _assign(self, numbers: np.ndarray) -> None:
+        """Overwrite the elements, broadcast and cast; no checks, no history."""
+        self._array()[...] = self.layout.dtype.encode(numbers)
+
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """A NumPy array on the same memory.
 
         Raises:
             RuntimeError: if the tensor requires grad in grad mode and ``force`` is not set.
+            TypeError: for bfloat16, which NumPy has not.
         """
         if self.requires_grad and modes.mode & GRAD and not force:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
+            )
+        if self.layout.dtype is bfloat16:
+            raise TypeError(
+                "Got unsupported ScalarType BFloat16: NumPy has no such dtype, convert by float()"
             )
         if self.storage.owner is None:
             self.storage.owner = self.storage.buffer  # NumPy holds the memory: no more resizing
@@ -348,7 +361,7 @@ class Tensor:
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers (a number for a 0-d tensor)."""
-        return self._array().tolist()
+        return self._numbers().tolist()
 
     def __bool__(self) -> bool:
         if self.layout.numel == 1:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
-
-import numpy as np
 
 from . import dtypes, state
 from .dispatch.make import NUMBERS, constant, result_dtype
@@ -32,14 +31,18 @@ class finfo:
                 "jitgrad.finfo() requires a floating point input type. Use jitgrad.iinfo to "
                 f"handle '{d!r}'"
             )
-        info = np.finfo(d.np)
         self.dtype = d.name
-        self.bits = int(info.bits)
-        self.eps = float(info.eps)
-        self.max = float(info.max)
-        self.min = float(info.min)
-        self.tiny = self.smallest_normal = float(info.tiny)
-        self.resolution = float(info.resolution)
+        self.bits = 8 * d.itemsize
+        self.eps = 2.0 ** (1 - d.digits)
+        self.max, self.min = d.highest, d.lowest
+        exponent = math.frexp(d.highest)[1]  # the largest; the smallest is its mirror image
+        self.tiny = self.smallest_normal = math.ldexp(1, 2 - exponent)
+        self.resolution = 10.0 ** -int((d.digits - 1) * math.log10(2))
+
+    def __repr__(self) -> str:
+        facts = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        numbers = ", ".join(f"{name}={getattr(self, name):g}" for name in facts)
+        return f"finfo({numbers}, dtype={self.dtype})"
 
 
 class iinfo:
@@ -58,9 +61,11 @@ class iinfo:
                 f"jitgrad.iinfo() requires an integer input type. Use jitgrad.finfo to handle "
                 f"'{type!r}'"
             )
-        info = np.iinfo(type.np)
         self.dtype = type.name
-        self.bits, self.max, self.min = int(info.bits), int(info.max), int(info.min)
+        self.bits, self.max, self.min = 8 * type.itemsize, type.highest, type.lowest
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
 
 
 def result_type(tensor1: Any, tensor2: Any) -> dtype:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def filled(of: Layout, value: int) -> Tensor:
     """A constant gradient for something of this layout."""
     dense = dense_layout(of.shape, of.dtype)
-    buffer = np.full(of.numel, value, of.dtype.np).view(np.uint8)
+    buffer = of.dtype.encode(np.full(of.numel, value)).view(np.uint8)
     return make(Storage(buffer), 0, dense)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..state import GRAD, modes
 from ..tensor import Tensor
 from . import forward_ad
@@ -267,10 +269,10 @@ def _by_columns(func: Function, inputs: Any, strict: bool, vectorize: bool) -> A
     packed_out = False
     matrices = []  # by input, then output
     for number, x in enumerate(given):
-        columns = []
+        columns, one = [], x.layout.dtype.encode(np.ones(()))
         for place in range(x.layout.numel):
             direction = zeros(x)
-            direction._array().flat[place] = 1
+            direction._array().flat[place] = one
             with forward_ad.dual_level():
                 moved = [y.view_as(y) for y in given]
                 moved[number] = forward_ad.make_dual(x, direction)

@@ -290,6 +290,6 @@ def _random_gradients(outputs: Sequence[Tensor], gapped: bool) -> tuple[Tensor, 
     for x in outputs:
         shape = (*x.layout.shape, 2) if gapped else x.layout.shape
         values = x.new_zeros(shape, dtype=x.dtype)
-        values._array()[...] = random.random(shape)
+        values._assign(random.random(shape))
         seeds.append(values.select(-1, 0) if gapped else values)
     return tuple(s.detach().requires_grad_() for s in seeds)

@@ -41,13 +41,13 @@ def differentiable(outputs: Any) -> Tensors:
 
 def flat(tensor: Tensor) -> np.ndarray:
     """The values of a tensor in a vector of their own."""
-    return tensor._array().astype(np.float64).reshape(-1)
+    return tensor._numbers().astype(np.float64).reshape(-1)
 
 
 def like(of: Tensor, values: np.ndarray) -> Tensor:
     """A tensor with the geometry and dtype of ``of`` and other values."""
     result = of.detach().clone()
-    result._array()[...] = values.reshape(of.layout.shape)
+    result._assign(values.reshape(of.layout.shape))
     return result
 
 
@@ -80,13 +80,14 @@ def numerical(
     function: Function, inputs: Sequence[Any], which: Sequence[int], number: int, eps: float
 ) -> list[Matrix]:
     """The Jacobians of the outputs ``which`` with respect to input ``number``, by differences."""
-    array = inputs[number]._array()
+    array, encode = inputs[number]._array(), inputs[number].dtype.encode
+    numbers = inputs[number]._numbers()
     columns: list[list[np.ndarray]] = [[] for _ in which]
     for place in np.ndindex(array.shape):
-        kept = array[place]
+        kept, number_there = array[place], numbers[place]
         sides = []
         for step in (-eps, eps):
-            array[place] = kept + step
+            array[place] = encode(np.asarray(number_there + step))
             sides.append(_values(function, inputs, which))
         array[place] = kept
         for rows, low, high in zip(columns, *sides, strict=True):
@@ -103,14 +104,14 @@ def numerical_along(
     eps: float,
 ) -> list[np.ndarray]:
     """For each output its derivative along one direction of input ``number``, by differences."""
-    array = inputs[number]._array()
-    kept = array.copy()
-    step = direction.reshape(array.shape) * eps
+    x = inputs[number]
+    kept = x._numbers().copy()
+    step = direction.reshape(kept.shape) * eps
     sides = []
     for moved in (kept - step, kept + step):
-        array[...] = moved
+        x._assign(moved)
         sides.append(_values(function, inputs, which))
-    array[...] = kept
+    x._assign(kept)
     return [_difference(low, high, 2 * eps) for low, high in zip(*sides, strict=True)]
 
 

@@ -16,7 +16,7 @@ from ..storage import INFERENCE_COUNTER, ReadOnly, Storage
 from ..tensor import CPU, Tensor, device, make
 from . import tangents
 from .elementwise import check_memory, check_writable, functions
-from .make import NUMBERS, constant, fresh, like_layout, python_number
+from .make import NUMBERS, check_fits, constant, fresh, like_layout, python_number
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record, record_history, wants_grad
 
@@ -297,6 +297,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             _overwrite(self, value, _FILL, (self, value))
         return self
     number = number_tensor(value, "fill_", "value")
+    check_fits(self.layout.dtype, value)
     if not _overwritten(self, number, "fill_"):
         _overwrite(self, number, _FILL_NUMBER, (self,))
     return self

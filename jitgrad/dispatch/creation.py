@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from array import array as packed
@@ -17,7 +18,7 @@ from ..storage import ReadOnly, Storage
 from ..tensor import Tensor, device, make, shape_argument
 from . import convert
 from .elementwise import resize_out
-from .make import constant, dense, fresh, like_layout, python_number, strided
+from .make import check_fits, constant, dense, fresh, like_layout, python_number, strided
 from .plans import PlanCache
 
 
@@ -42,12 +43,16 @@ def _first(data: Any) -> Any:
     return data
 
 
-def _plain(data: Any) -> Any:
-    """Nested sequences with Tensors in them as nested lists of numbers."""
-    if isinstance(data, Tensor):
-        return data.detach().tolist()
+def _plain(data: Any, kinds: set[dtype]) -> Any:
+    """Nested sequences with Tensors in them as nested lists of numbers; collects the dtypes that
+    tensors and NumPy's scalars bring with them."""
     if isinstance(data, (list, tuple)):
-        return [_plain(item) for item in data]
+        return [_plain(item, kinds) for item in data]
+    if isinstance(data, Tensor):
+        kinds.add(data.layout.dtype)
+        return data.detach().tolist()
+    if isinstance(data, np.generic) and data.dtype.kind in "biufc":
+        kinds.add(dtypes.from_numpy(data.dtype))
     return data
 
 
@@ -84,17 +89,23 @@ def _not_numbers(values: np.ndarray, data: Any) -> Exception:
     return RuntimeError(f"Could not infer dtype of {type(first).__name__}")
 
 
-def _infer(array: np.ndarray, data: Any) -> dtype:
-    first = _first(data)
-    if isinstance(first, Tensor):
-        return first.layout.dtype
-    if isinstance(first, np.generic):
-        return dtypes.from_numpy(first.dtype)
-    if array.dtype.kind == "f":
-        return state.get_default_dtype()
-    if array.size == 0:
+def _infer(array: np.ndarray, data: Any, kinds: set[dtypes.dtype]) -> dtype:
+    """What the elements promote to: ``kinds``, and the dtypes of Python's numbers."""
+    if kinds:
+        kinds = kinds | _python_kinds(data)
+        return functools.reduce(dtypes.promote_types, kinds)
+    if array.dtype.kind == "f" or array.size == 0:
         return state.get_default_dtype()
     return dtypes.from_numpy(array.dtype)
+
+
+def _python_kinds(data: Any) -> set[dtype]:
+    if isinstance(data, (list, tuple)):
+        return set().union(*map(_python_kinds, data))
+    kind = dtypes.PYTHON_TYPES.get(type(data))
+    if kind is dtypes.float64:
+        kind = state.get_default_dtype()
+    return set() if kind is None else {kind}
 
 
 def tensor(
@@ -136,18 +147,37 @@ def tensor(
     if quick is not None:
         return _finish(quick, requires_grad, device) if requires_grad or device else quick
     _check_rectangular(data)
-    plain = _plain(data)
+    kinds: set[dtypes.dtype] = set()
+    plain = _plain(data, kinds)
     try:
         values = np.array(plain)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"too many dimensions or bad values for a tensor: {error}") from None
-    if values.dtype.kind not in "biufc" or values.dtype == np.uint64:
+    if values.dtype.kind not in "biufc" or (values.dtype == np.uint64 and _is_small(d)):
         raise _not_numbers(values, plain)
-    d = d or _infer(values, data)
+    d = d or _infer(values, data, kinds)
+    if d.category == dtypes.INTEGER:
+        _check_range(values, d)
     result = dense(values.shape, d)
-    with np.errstate(invalid="ignore", over="ignore"):
-        result._array()[...] = values.astype(d.np, copy=False)
+    result._assign(values)
     return _finish(result, requires_grad, device)
+
+
+def _is_small(d: dtype | None) -> bool:
+    """Whether numbers of a dtype must fit into int64 on their way there."""
+    return d is None or (d.category == dtypes.INTEGER and d is not dtypes.uint64)
+
+
+def _check_range(values: np.ndarray, d: dtype) -> None:
+    """The error for numbers that an integer dtype does not hold; negative ones wrap round."""
+    if d is dtypes.uint64:
+        if values.dtype.kind in "fc":
+            raise TypeError("an integer is required for uint64: use jitgrad.tensor(..).to(uint64)")
+        if values.dtype.kind == "i" and values.size and values.min() < 0:
+            raise OverflowError("can't convert negative int to unsigned")
+    elif values.dtype.kind in "iuf" and values.size:
+        for extreme in (values.min().item(), values.max().item()):
+            check_fits(d, extreme)
 
 
 _SEQUENCES = (list, tuple)
@@ -162,7 +192,7 @@ def _numbers(data: Sequence[Any], d: dtype | None) -> Tensor | None:
         return None
     if natural.is_floating_point:
         natural = d if d is not None and d.is_floating_point else state.get_default_dtype()
-    if d is not None and d is not natural:
+    if (d is not None and d is not natural) or natural.compute is not natural:
         return None
     try:
         values = packed("B" if natural is dtypes.bool_ else natural.np.char, data)
@@ -369,6 +399,7 @@ def full(
     shape = shape_argument("full", (size,))
     number, d = _fill_number("full", fill_value)
     result = dense(shape, dtype_argument("full", dtype) or d)
+    check_fits(result.layout.dtype, number)
     convert.copy_elements(constant(number), result)
     return _finish(result, requires_grad, device, ignored)
 
@@ -385,6 +416,7 @@ def full_like(
     """``fill_value`` in the shape and dtype of ``input``."""
     number, _ = _fill_number("full_like", fill_value)
     result = fresh(like_layout(input.layout, dtype_argument("full_like", dtype)))
+    check_fits(result.layout.dtype, number)
     convert.copy_elements(constant(number), result)
     return _finish(result, requires_grad, device, ignored)
 
@@ -466,7 +498,7 @@ def arange(
 
 def _of_values(values: np.ndarray, d: dtype) -> Tensor:
     result = dense(values.shape, d)
-    result._array()[...] = values
+    result._assign(values)
     return result
 
 
@@ -494,16 +526,17 @@ def linspace(
     d = dtype_argument("linspace", dtype) or state.get_default_dtype()
     if not d.is_floating_point:
         start, end = int(start), int(end)
-    # As PyTorch: counted from the nearer end, in the dtype of the result.
-    kind = d.np.type if d.is_floating_point else np.float64
-    first, last = kind(start), kind(end)
-    step = (last - first) / kind(max(steps - 1, 1))
-    index = np.arange(steps)
-    rising = first + (step * index.astype(kind)).astype(kind)
-    falling = last - (step * (steps - 1 - index).astype(kind)).astype(kind)
-    values = np.where(index < steps // 2, rising, falling)
-    if steps == 1:
-        values = np.array([first])
+    # As PyTorch: counted from the nearer end, every operation rounded to the dtype of the result.
+    kind = d if d.is_floating_point else dtypes.float64
+
+    def rounded(x: Any) -> np.ndarray:
+        return kind.decode(kind.encode(np.asarray(x)))
+
+    first, last, index = rounded(start), rounded(end), np.arange(steps)
+    step = rounded(rounded(last - first) / rounded(max(steps - 1, 1)))
+    rising = first + rounded(step * rounded(index))
+    falling = last - rounded(step * rounded(steps - 1 - index))
+    values = np.where(index < steps // 2, rising, falling) if steps != 1 else first.reshape(1)
     result = _of_values(np.trunc(values) if not d.is_floating_point else values, d)
     result = result if out is None else _into("linspace", out, result)
     return _finish(result, requires_grad, device, ignored)

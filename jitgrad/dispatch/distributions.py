@@ -26,11 +26,11 @@ from .generator import stream
 from .record import StructuredNode, node_class, record_history, wants_grad
 
 # Filling memory -----------------------------------------------------------------------------------
-Draw = Callable[[int, np.dtype, "np.ndarray | None"], np.ndarray]
+Draw = Callable[[int, Any, "np.ndarray | None"], np.ndarray]
 
 
 def _memory_order(tensor: Tensor) -> np.ndarray:
-    """A NumPy view of the elements whose row-major order is that of memory."""
+    """A NumPy view of the stored elements whose row-major order is that of memory."""
     of = tensor.layout
     return tensor._array().transpose(iteration_order(of.shape, [of.strides]))
 
@@ -40,13 +40,13 @@ def pour(tensor: Tensor, draw: Draw) -> Tensor:
     of = tensor.layout
     if not of.numel:
         return tensor
-    kind = of.dtype.np
-    if of.dense:
-        flat = tensor.storage.buffer[tensor.offset : tensor.offset + of.numel * kind.itemsize]
-        draw(of.numel, kind, flat.view(kind))
+    d = of.dtype
+    if of.dense and d is not dtypes.bfloat16:
+        flat = tensor.storage.buffer[tensor.offset : tensor.offset + of.nbytes]
+        draw(of.numel, d.np, flat.view(d.np))
     else:
         place = _memory_order(tensor)
-        place[...] = draw(of.numel, kind, None).reshape(place.shape)
+        place[...] = d.encode(draw(of.numel, d.name, None)).reshape(place.shape)
     return tensor
 
 
@@ -100,7 +100,7 @@ def text(value: float) -> str:
 # The distributions --------------------------------------------------------------------------------
 def draw_uniform(self: Tensor, low: float, high: float, generator: Any) -> Draw:
     _need_floats(self, "check_uniform_bounds")
-    gen, limit = stream("uniform_", generator), float(np.finfo(self.layout.dtype.np).max)
+    gen, limit = stream("uniform_", generator), self.layout.dtype.highest
     kind = self.layout.dtype.tensor_type.removesuffix("Tensor")
     for name, bound in (("from", low), ("to", high)):
         if not -limit <= bound <= limit:
@@ -130,25 +130,23 @@ _C_NAMES = {
     "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short",
     "int32": "int", "int64": "long",
 }  # fmt: skip
-DIGITS = {"float32": 24, "float64": 53}
 
 
 def _check_integers(low: int, last: int, d: dtype) -> None:
     """Whether all integers from ``low`` to ``last`` exist in a dtype."""
     if d.is_floating_point:
-        limit = 2 ** DIGITS[d.name]
+        limit = 2**d.digits
         for name, value in (("from", low), ("to - 1", last)):
             if abs(value) > limit:
                 warnings.warn(
-                    f"{name} is out of bounds [-(2^{DIGITS[d.name]}), 2^{DIGITS[d.name]}]: "
+                    f"{name} is out of bounds [-(2^{d.digits}), 2^{d.digits}]: "
                     f"beyond it not every integer is a {d.name}",
                     UserWarning,
                     stacklevel=4,
                 )
         return
-    lowest, highest = (0, 1) if d is dtypes.bool_ else (np.iinfo(d.np).min, np.iinfo(d.np).max)
     for name, value in (("from", low), ("to - 1", last)):
-        if not lowest <= value <= highest:
+        if not d.lowest <= value <= d.highest:
             raise RuntimeError(f"{name} is out of bounds for {_C_NAMES[d.name]}")
 
 
@@ -257,7 +255,7 @@ def draw_bernoulli(self: Tensor, p: Any, generator: Any) -> Draw:
     if not p.layout.dtype.is_floating_point:
         _need_floats(p, "bernoulli_tensor_cpu_p_")
     order = iteration_order(self.layout.shape, [self.layout.strides])
-    odds = p.detach().expand(self.layout.shape)._array().transpose(order)
+    odds = p.detach().expand(self.layout.shape)._numbers().transpose(order)
     if not bool(((odds >= 0) & (odds <= 1)).all()):
         raise RuntimeError(
             "bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got false. Every "

@@ -411,8 +411,8 @@ def pinv(
 def _threshold(self: Tensor, s: Tensor, rcond: Any, atol: Any, rtol: Any) -> Tensor:
     rtol = rcond if rtol is None else rtol
     if rtol is None:
-        eps = np.finfo(self.layout.dtype.np).eps
-        rtol = float(eps) * max(self.layout.shape[-2:]) if atol is None else 0.0
+        eps = 2.0 ** (1 - self.layout.dtype.digits)
+        rtol = eps * max(self.layout.shape[-2:]) if atol is None else 0.0
     largest = s.detach().amax(-1, keepdim=True)
     relative = _f["mul"](largest, unsqueeze(rtol, -1) if isinstance(rtol, Tensor) else rtol)
     if atol is None:

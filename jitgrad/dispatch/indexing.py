@@ -7,7 +7,6 @@ end (dispatch/index.py).
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.views import Creation, ViewMeta, creation_now, requires_grad
-from ..dtypes import BOOL, FLOATING, INTEGER, dtype, uint8
+from ..dtypes import INTEGER, dtype, uint8
 from ..dtypes import bool_ as _BOOL
 from ..dtypes import int64 as _INT64
 from ..layout import Layout, dense_layout, layout
@@ -24,7 +23,7 @@ from ..storage import INFERENCE_COUNTER
 from ..tensor import Tensor
 from . import convert
 from .index import MASKS, index, index_put_
-from .make import NUMBERS, constant, dense, python_number
+from .make import NUMBERS, check_fits, constant, dense, python_number
 from .plans import PlanCache
 from .view import view_of
 
@@ -411,7 +410,7 @@ def _from_array(array: np.ndarray) -> Tensor:
             f"{array.dtype.type.__name__}."
         )
     result = dense(array.shape, d)
-    result._array()[...] = array.astype(d.np, copy=False)
+    result._assign(array)
     return result
 
 
@@ -507,8 +506,6 @@ def _number(d: dtype, value: Any) -> Tensor:
     """A number as a 0-d tensor of the dtype it is assigned to; raises where it does not fit."""
     number = value
     if value.__class__ not in NUMBERS:
-        if isinstance(value, complex):
-            raise RuntimeError(f"value cannot be converted to type {_c_name(d)} without overflow")
         fits = isinstance(value, (int, float, np.integer, np.bool_))
         number = python_number(value) if fits else None
         if number is None:
@@ -519,35 +516,16 @@ def _number(d: dtype, value: Any) -> Tensor:
     key = (d, number.__class__, number)
     found = _numbers.get(key) if number else None  # 0.0 and -0.0 are equal
     if found is None:
-        check_fits(d, number)
+        if number.__class__ is int and not -(1 << 63) <= number < 1 << 63:
+            raise ValueError("Overflow when unpacking long long")
+        # PyTorch lets 16-bit floats overflow to infinity here.
+        if d.compute is d or number.__class__ is complex:
+            check_fits(d, number)
         found = dense((), d)
         convert.copy_elements(constant(number), found)
         if number:
             _numbers.add(key, found)
     return found
-
-
-def check_fits(d: dtype, number: Any) -> None:
-    """ValueError for an int of more than 64 bits, RuntimeError for a number beyond the dtype."""
-    if isinstance(number, int) and not -(1 << 63) <= number < 1 << 63:
-        raise ValueError("Overflow when unpacking long long")
-    if d.category == BOOL or isinstance(number, bool):
-        return
-    if d.category == FLOATING:
-        limit = float(np.finfo(d.np).max)
-        fits = not math.isfinite(number) or abs(number) <= limit
-    else:
-        info = np.iinfo(d.np)
-        low = int(info.min) if d.is_signed else -int(info.max)
-        fits = math.isfinite(number) and low <= int(number) <= int(info.max)
-    if not fits:
-        raise RuntimeError(f"value cannot be converted to type {_c_name(d)} without overflow")
-
-
-def _c_name(d: dtype) -> str:
-    if d.category == FLOATING:
-        return "float" if d.itemsize == 4 else "double"
-    return "bool" if d.category == BOOL else f"{d.name}_t"
 
 
 METHODS = ("__getitem__", "__setitem__")

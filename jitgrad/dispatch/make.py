@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Iterable
 from typing import Any
@@ -89,6 +90,39 @@ def python_number(value: Any) -> Any:
     if isinstance(value, (numbers.Real, np.floating)):
         return float(value)
     return None
+
+
+_C_NAMES = {
+    "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>", "bool": "bool",
+}  # fmt: skip
+
+
+def does_not_fit(d: dtypes.dtype) -> RuntimeError:
+    """The error for a number beyond the range of a dtype."""
+    name = _C_NAMES.get(d.name, f"{d.name}_t")
+    return RuntimeError(
+        f"value cannot be converted to type {name} without overflow: it has {d.name} numbers from "
+        f"{d.lowest} to {d.highest}"
+    )
+
+
+def check_fits(d: dtypes.dtype, number: Any) -> None:
+    """RuntimeError for a number beyond the dtype; as in PyTorch, negative numbers wrap round to
+    unsigned dtypes, bools take any number and floats also what is not finite."""
+    if number.__class__ is complex:
+        if number.imag and not d.is_complex:
+            raise does_not_fit(d)
+        check_fits(d, number.real)
+        check_fits(d, number.imag)
+        return
+    if d.lowest <= number <= d.highest or d.category == dtypes.BOOL:
+        return
+    if d.category >= dtypes.FLOATING:
+        if math.isfinite(number):
+            raise does_not_fit(d)
+    elif d.is_signed or not -d.highest <= number < 0:
+        raise does_not_fit(d)
 
 
 def result_dtype(layouts: Any) -> dtypes.dtype:

@@ -71,7 +71,7 @@ def _repr(self: Tensor) -> str:
         history = "Invalid"
     tangent = forward_ad.unpack_dual(self).tangent if state.modes.levels else None
     return printing.tensor_text(
-        self._array(),
+        self._numbers(),
         dtype=repr(self.layout.dtype),
         default_dtype=repr(state.get_default_dtype()),
         requires_grad=self.requires_grad,
@@ -221,6 +221,8 @@ _METHODS: dict[str, Any] = {
         for name, d in (
             ("float", dtypes.float32),
             ("double", dtypes.float64),
+            ("half", dtypes.float16),
+            ("bfloat16", dtypes.bfloat16),
             ("long", dtypes.int64),
             ("int", dtypes.int32),
             ("short", dtypes.int16),

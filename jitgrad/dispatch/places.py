@@ -27,7 +27,7 @@ from ..layout import (
 from ..tensor import Tensor, make
 from .convert import copied
 from .elementwise import check_memory, prepare_out
-from .make import constant, dense, fresh, like_layout, strided
+from .make import check_fits, constant, dense, fresh, like_layout, strided
 from .plans import PlanCache
 from .record import StructuredNode
 from .writes import record_indexed
@@ -265,7 +265,8 @@ def argument_tensor(name: str, index: Any) -> Tensor:
 
 
 def number_of(value: Any, d: dtype) -> Tensor:
-    """A number as a 0-d tensor of dtype ``d``."""
+    """A number as a 0-d tensor of dtype ``d``; RuntimeError where it does not fit."""
+    check_fits(d, value)
     return copied(constant(value), dense_layout((), d))
 
 

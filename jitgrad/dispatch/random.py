@@ -14,7 +14,6 @@ from .convert import to
 from .creation import empty, empty_like, from_numpy
 from .distributions import (
     BERNOULLI,
-    DIGITS,
     NORMAL_OF,
     Draw,
     bernoulli_,
@@ -128,8 +127,7 @@ def randperm(
     gen, d = stream("randperm", generator), dtype or dtypes.int64
     if d is dtypes.bool_:
         raise NotImplementedError("\"randperm\" not implemented for 'Bool'")
-    highest = 2 ** DIGITS[d.name] if d.is_floating_point else int(np.iinfo(d.np).max)
-    if n > highest:
+    if n > (2**d.digits if d.is_floating_point else d.highest):
         raise RuntimeError(
             f"value cannot be converted to type {d.name} without overflow: randperm({n})"
         )
@@ -202,7 +200,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Sequence[int] | None = None, *
         return _poured(result, draw_normal(result, mean, std, generator), {"out": out})
     if size is not None:
         raise TypeError("normal() received an invalid combination of arguments - a tensor and size")
-    if isinstance(std, Tensor) and std.layout.numel and bool((std._array() < 0).any()):
+    if isinstance(std, Tensor) and std.layout.numel and bool((std._numbers() < 0).any()):
         raise RuntimeError("normal expects all elements of std >= 0.0")
     if not isinstance(std, Tensor) and not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {text(std)}")
@@ -242,12 +240,14 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *,
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
-    weights = np.atleast_2d(input.detach()._array())
+    weights = np.atleast_2d(input.detach()._numbers())
     if not bool(np.isfinite(weights).all()) or bool((weights < 0).any()):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if bool((weights.sum(axis=1) <= 0).any()):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    drawn = rng.multinomial(stream("multinomial", generator), weights, num_samples, replacement)
+    drawn = rng.multinomial(
+        stream("multinomial", generator), weights, num_samples, replacement, of.dtype.name
+    )
     result = from_numpy(np.ascontiguousarray(drawn[0] if of.ndim == 1 else drawn))
     if out is None:
         return result

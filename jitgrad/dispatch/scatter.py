@@ -455,8 +455,7 @@ def _worst(reduce: str, d: dtype) -> Any:
         return -np.inf if reduce == "amax" else np.inf
     if d.category == BOOL:
         return reduce == "amin"
-    info = np.iinfo(d.np)
-    return int(info.min if reduce == "amax" else info.max)
+    return d.lowest if reduce == "amax" else d.highest
 
 
 scatter_reduce, _ = writer("scatter_reduce")(_scatter_reduce)

@@ -157,8 +157,7 @@ def nan_to_num_(
 
 
 def _stand_ins(self: Tensor, *given: float | None) -> tuple[float, ...]:
-    largest = {"float32": 3.4028234663852886e38}.get(self.layout.dtype.name, 1.7976931348623157e308)
-    defaults = (0.0, largest, -largest)
+    defaults = (0.0, self.layout.dtype.highest, self.layout.dtype.lowest)
     return tuple(d if x is None else x for x, d in zip(given, defaults, strict=True))
 
 

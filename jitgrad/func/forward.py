@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..autograd.dual import Level, level
 from ..autograd.forward_ad import attach, detach_level
 from ..tensor import Tensor
@@ -94,9 +96,10 @@ def jacfwd(
         columns: list[list[list[Tensor]]] = []  # by input, its element, output
         for number, x in enumerate(given):
             columns.append([])
+            one = x.layout.dtype.encode(np.ones(()))
             for place in range(x.layout.numel):
                 direction = x.new_zeros(x.layout.shape)
-                direction._array().flat[place] = 1
+                direction._array().flat[place] = one
                 with level() as at:
                     moved = list(given)
                     moved[number] = attach(x, direction, at)

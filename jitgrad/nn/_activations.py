@@ -189,11 +189,11 @@ def rrelu(
     if not training:
         return _call("rrelu_with_noise", inplace, input, (lower + upper) / 2)
     # One draw, in float64, for each element that needs one, in row-major order.
-    low = input.detach()._array() <= 0
+    low = input.detach()._numbers() <= 0
     drawn = rng.uniform(default_generator, int(low.sum()), lower, upper, "float64")
-    noise = np.ones(low.shape, input.dtype.np)
+    noise = np.ones(low.shape)
     noise[low] = drawn
-    return _call("rrelu_with_noise", inplace, input, from_numpy(noise))
+    return _call("rrelu_with_noise", inplace, input, from_numpy(noise).to(input.dtype))
 
 
 # Softmax ------------------------------------------------------------------------------------------

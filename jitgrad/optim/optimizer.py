@@ -14,6 +14,7 @@ from .. import errors, state
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..dispatch.convert import clone, to
 from ..dispatch.creation import full, zeros_like
+from ..dtypes import float32, float64
 from ..nn.hooks import RemovableHandle, add_hook
 from ..nn.module import clear_grad, typename
 from ..tensor import Tensor
@@ -340,7 +341,7 @@ def check_options(
 
 def new_step() -> Tensor:
     """A count of steps: a float tensor, as PyTorch keeps it."""
-    return full((), 0.0, dtype=state.get_default_dtype())
+    return full((), 0.0, dtype=float64 if state.get_default_dtype() is float64 else float32)
 
 
 def advance(step: Tensor) -> float:
