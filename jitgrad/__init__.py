@@ -27,6 +27,7 @@ from .dispatch import factorize as _factorize
 from .dispatch import index as _index
 from .dispatch import linalg as _linalg
 from .dispatch import methods as _methods
+from .dispatch import normalization as _normalization
 from .dispatch import padding as _padding
 from .dispatch import positions as _positions
 from .dispatch import rearrange as _rearrange
@@ -220,7 +221,7 @@ globals().update(_legacy.TYPES)
 
 for _module in (
     _index, _positions, _rearrange, _rows, _scatter, _special, _split, _statistics,
-    _diagonals, _running, _sorting, _linalg, _factorize, _padding,
+    _diagonals, _running, _sorting, _linalg, _factorize, _padding, _normalization,
 ):  # fmt: skip
     for _public in _module.FUNCTIONS.split():
         globals()[_public] = getattr(_module, _public)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -117,11 +118,14 @@ class _Variants(dict[int, type[StructuredNode]]):
         needed = {p for name in wanted if name for p in row.parameters[name]}
         names = tuple(name for name in (*inputs, "result") if name in needed)
         formulas = [row.parameters[name] if name else None for name in wanted]
-        source = templates.structured_apply_source(names, formulas, row.outputs)
+        together = [self._inputs.index(name) for name in row.together]
+        call = () if row.joint is None else tuple(inspect.signature(row.joint).parameters)
+        source = templates.structured_apply_source(names, formulas, row.outputs, together, call)
         namespace: dict[str, Any] = {
             "backward_twice": errors.backward_twice,
             "unpack": unpack,
             "modes": modes,
+            "joint": row.joint,
             **{f"formula{i}": row.grad[name] for i, name in enumerate(wanted) if name},
         }
         members = {

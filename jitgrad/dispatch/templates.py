@@ -188,6 +188,7 @@ def apply(node, grad):
     if {undefined}:
         return {nothing}
 {unpack}
+{joint}
     return ({grads},)
 """
 
@@ -341,11 +342,16 @@ def structured_record_source(count: int, edges: int) -> str:
 
 
 def structured_apply_source(
-    saves: Sequence[str], formulas: Sequence[Sequence[str] | None], outputs: int
+    saves: Sequence[str],
+    formulas: Sequence[Sequence[str] | None],
+    outputs: int,
+    together: Sequence[int] = (),
+    call: Sequence[str] = (),
 ) -> str:
     """The backward of a structured row: for each input the parameters of its formula, if wanted.
 
-    What is no saved value is looked up among the call's attributes.
+    What is no saved value is looked up among the call's attributes. The inputs ``together`` get
+    their gradients from one function, with the parameters ``call``.
     """
     unpack = []
     if saves:
@@ -362,13 +368,21 @@ def structured_apply_source(
             return parameter
         if parameter == "position":
             return str(position)
+        if parameter == "wanted":
+            return repr(tuple(formulas[i] is not None for i in together))
         if parameter == "layout":
             return f"node._plan.inputs[{position}]"
         return f"node.attributes[{parameter!r}]"
 
+    joint = ""
+    if any(formulas[i] is not None for i in together):
+        targets = "".join(f"joint{i}, " for i in together)
+        joint = f"    {targets}= joint({', '.join(argument(p, together[0]) for p in call)})"
     grads = [
         "None"
         if parameters is None
+        else f"joint{i}"
+        if i in together
         else f"formula{i}({', '.join(argument(p, i) for p in parameters)})"
         for i, parameters in enumerate(formulas)
     ]
@@ -378,5 +392,6 @@ def structured_apply_source(
         undefined=none if outputs == 1 else f"{none} or all(g is None for g in grad)",
         nothing="(" + "None, " * len(formulas) + ")",
         unpack="\n".join(unpack),
+        joint=joint,
         grads=", ".join(grads),
     )

@@ -58,6 +58,18 @@ from .loss import (
     TripletMarginWithDistanceLoss,
 )
 from .module import Module
+from .normalization import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    RMSNorm,
+    SyncBatchNorm,
+)
 from .padding import (
     CircularPad1d,
     CircularPad2d,

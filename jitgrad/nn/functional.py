@@ -67,9 +67,15 @@ from ._losses import (
     smooth_l1_loss,
     soft_margin_loss,
 )
+from ._normalization import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
 
 __all__ = [
     "pad",
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "rms_norm",
     "celu",
     "dropout",
     "dropout1d",

@@ -12,6 +12,7 @@ and each is saved only if the input the formula belongs to requires grad.
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -108,7 +109,9 @@ class Structured:
         inputs: names of its tensor inputs.
         grad: for each differentiable input a function whose parameter names say what it needs:
             inputs, ``result``, ``grad``, attributes of the call, the input's ``layout``, or its
-            ``position`` among the inputs.
+            ``position`` among the inputs. A function that makes the gradients of several inputs at
+            once stands under all their names ("input weight"); it gets ``wanted``, a bool for each
+            of them, and returns as many gradients.
         node: the autograd node's name.
         outputs: how many results carry gradients; with several, ``grad`` arrives as a tuple.
         fresh: whether every formula returns memory of its own (which a leaf may keep as .grad) or
@@ -118,6 +121,8 @@ class Structured:
             transposed (dispatch/tangents.py), which is right for every row, and slower.
         edges: how many inputs a node has edges for: what follows the last differentiable one (an
             index, a weight) is saved, but not followed.
+        together: the inputs whose gradients are made by one function, ``joint``; ``grad`` has
+            functions for each of them too.
     """
 
     name: str
@@ -130,23 +135,43 @@ class Structured:
     parameters: Mapping[str, tuple[str, ...]] = field(init=False)
     jvp_parameters: Mapping[str, tuple[str, ...]] = field(init=False)
     edges: int = field(init=False)
+    together: tuple[str, ...] = field(init=False, default=())
+    joint: Callable[..., Any] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        taken = {"grad", "tangent", "result", "layout", "position"} & set(self.inputs)
+        taken = {"grad", "tangent", "result", "layout", "position", "wanted"} & set(self.inputs)
         if taken:
             raise ValueError(f"{self.name}: inputs named like what formulas get: {sorted(taken)}")
-        for attribute, formulas in (("parameters", self.grad), ("jvp_parameters", self.jvp)):
-            named = {
-                name: tuple(inspect.signature(formula).parameters)
-                for name, formula in formulas.items()
-            }
-            object.__setattr__(self, attribute, named)
+        grad: dict[str, Callable[..., Any]] = {}
+        parameters: dict[str, tuple[str, ...]] = {}
+        for names, formula in self.grad.items():
+            several = tuple(names.split())
+            for index, name in enumerate(several):
+                grad[name] = formula
+                parameters[name] = tuple(inspect.signature(formula).parameters)
+                if len(several) > 1:
+                    grad[name] = functools.partial(_one_of_several, formula, index, len(several))
+                    parameters[name] = tuple(p for p in parameters[name] if p != "wanted")
+            if len(several) > 1:
+                object.__setattr__(self, "together", several)
+                object.__setattr__(self, "joint", formula)
+        object.__setattr__(self, "grad", grad)
+        object.__setattr__(self, "parameters", parameters)
+        tangents = {
+            name: tuple(inspect.signature(formula).parameters) for name, formula in self.jvp.items()
+        }
+        object.__setattr__(self, "jvp_parameters", tangents)
         followed = [i + 1 for i, name in enumerate(self.inputs) if name in self.grad]
         object.__setattr__(self, "edges", max(followed, default=len(self.inputs)))
 
     @property
     def node_name(self) -> str:
         return self.node or camel_case(self.name) + "Backward0"
+
+
+def _one_of_several(joint: Callable[..., Any], index: int, count: int, **values: Any) -> Any:
+    """One of the gradients that a function makes together."""
+    return joint(wanted=tuple(i == index for i in range(count)), **values)[index]
 
 
 ELEMENTWISE: dict[str, Elementwise] = {}
