@@ -429,6 +429,8 @@ class Programs(RuleBasedStateMachine):
         other = self.fitting(pair, y)
         if kind == "all" and pair is other:
             return  # PyTorch sees that there is nothing to do, and forgets to check
+        if not pair[1].is_floating_point() and other[1].requires_grad and not other[1].ndim:
+            return  # PyTorch fills it, and then says of the bools that they require grad
         if not _left_to_chance(pair[1], other[1]):
             self.step(
                 lambda lib, x, y: WRITES_OF[kind](x, y, i), pair, other, mode=mode, writes=True

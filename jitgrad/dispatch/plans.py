@@ -12,7 +12,7 @@ from typing import Any
 from .. import dtypes, errors, state
 from ..kernels import elementwise
 from ..kernels.expression import parse
-from ..layout import Layout, broadcast_shapes, layout, result_strides
+from ..layout import Layout, broadcast_shapes, contiguous_strides, layout, result_strides
 from ..ops.table import Elementwise, Promotion
 from .make import result_dtype
 
@@ -118,6 +118,8 @@ def forward(row: Elementwise, inputs: tuple[Layout, ...]) -> Plan:
     shape = shape_of(row, inputs)
     if row.name == "clone" and inputs[0].dense:
         strides = inputs[0].strides
+    elif row.row_major:
+        strides = contiguous_strides(shape)
     else:
         strides = result_strides(shape, [(x.shape, x.strides) for x in inputs])
     plan = Plan(inputs, layout(shape, strides, stored), compute)
@@ -163,7 +165,10 @@ class BackwardPlan:
         targets = [plan.inputs[row.inputs.index(name)] for name in wanted]
         same = [t.shape == shape for t in targets]
         # A gradient that is still to be summed keeps the precision of the computation until then.
-        strides = result_strides(shape, [(x.shape, x.strides) for x in operands if not x.wrapped])
+        strides = contiguous_strides(shape)
+        if not row.row_major:
+            geometry = [(x.shape, x.strides) for x in operands if not x.wrapped]
+            strides = result_strides(shape, geometry)
         self.outs = [
             layout(shape, strides, t.dtype if done else plan.compute)
             for t, done in zip(targets, same, strict=True)

@@ -658,5 +658,6 @@ op(
     grad={"self": "where(mask, 0, grad)", "value": "where(mask, grad, 0)"},
     node="MaskedFillBackward1",
     node_of_number="MaskedFillBackward0",
+    row_major=True,
     doc="value where the mask is true, else self",
 )

@@ -53,6 +53,7 @@ class Elementwise:
         node_of_number: the node's name where the last input is a Python number, if it is another.
         node_of_left_number: and where the first is.
         integer_zero_division: whether an integer zero as last input is an error.
+        row_major: whether results and gradients are row-major whatever the strides of the inputs.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Elementwise:
     node_of_number: str = ""
     node_of_left_number: str = ""
     integer_zero_division: bool = False
+    row_major: bool = False
 
     def __post_init__(self) -> None:
         known = {*self.inputs, "grad", "result"}
