@@ -654,8 +654,8 @@ op(
 op(
     "masked_fill",
     "self mask value",
-    "where(mask, value, self)",
-    grad={"self": "where(mask, 0, grad)", "value": "where(mask, grad, 0)"},
+    "masked_fill(self, mask, value)",
+    grad={"self": "masked_fill(grad, mask, 0)", "value": "where(mask, grad, 0)"},
     node="MaskedFillBackward1",
     node_of_number="MaskedFillBackward0",
     row_major=True,

@@ -26,6 +26,7 @@ from .arithmetic import (
     isfinite,
     isinf,
     isnan,
+    masked_fill,
     maximum,
     minimum,
     nextafter,
