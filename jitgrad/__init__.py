@@ -23,6 +23,7 @@ from .autograd.grad_mode import (
     set_grad_enabled,
 )
 from .dispatch import diagonals as _diagonals
+from .dispatch import embedding as _embedding
 from .dispatch import factorize as _factorize
 from .dispatch import index as _index
 from .dispatch import linalg as _linalg
@@ -221,7 +222,7 @@ globals().update(_legacy.TYPES)
 
 for _module in (
     _index, _positions, _rearrange, _rows, _scatter, _special, _split, _statistics,
-    _diagonals, _running, _sorting, _linalg, _factorize, _padding, _normalization,
+    _diagonals, _running, _sorting, _linalg, _factorize, _padding, _normalization, _embedding,
 ):  # fmt: skip
     for _public in _module.FUNCTIONS.split():
         globals()[_public] = getattr(_module, _public)

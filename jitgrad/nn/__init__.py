@@ -36,6 +36,7 @@ from .activation import (
 from .containers import ModuleDict, ModuleList, Sequential
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
+from .embedding import Embedding, EmbeddingBag
 from .linear import Bilinear, Flatten, Identity, Linear, Unflatten
 from .loss import (
     BCELoss,

@@ -47,6 +47,7 @@ from ._distributions import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from ._embedding import embedding, embedding_bag
 from ._layers import (
     bilinear,
     cosine_similarity,
@@ -71,6 +72,8 @@ from ._normalization import batch_norm, group_norm, instance_norm, layer_norm, r
 
 __all__ = [
     "pad",
+    "embedding",
+    "embedding_bag",
     "batch_norm",
     "group_norm",
     "instance_norm",

@@ -303,10 +303,21 @@ def differences(
             yield _aspect(key, variant), f"{key}: {told}"
 
 
+# Their samples have the table before the row numbers, unlike their arguments.
+TABLE_FIRST = ("nn.functional.embedding", "nn.functional.embedding_bag")
+
+
+def _table_first(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda table, index, *args, **kwargs: function(index, table, *args, **kwargs)
+
+
 def _variants(op: Any, sample: Sample) -> Iterator[tuple[str, Callable[[Any], Any], int]]:
     """The ways to make the call: aspect, the call per library, derivatives to compare."""
     torch, lib = torch_or_skip(), jitgrad()
     name = op.name
+    if name in TABLE_FIRST:
+        yield "function", lambda of: _table_first(resolve(of, name)), 2
+        return
     yield "function", lambda of: resolve(of, name), 2
     if not isinstance(sample.input, Memory) or "." in name:
         return
