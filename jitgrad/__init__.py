@@ -193,7 +193,18 @@ from . import _C as _C  # isort: skip
 from . import linalg as linalg, nn as nn, optim as optim  # isort: skip
 from . import special as special, utils as utils  # isort: skip
 from . import fft as fft, masked as masked, signal as signal  # isort: skip
+
 # (packages of operators, which come first)
+from .nn._recurrent import (  # isort: skip
+    gru,
+    gru_cell,
+    lstm,
+    lstm_cell,
+    rnn_relu,
+    rnn_relu_cell,
+    rnn_tanh,
+    rnn_tanh_cell,
+)
 
 float = float32
 double = float64

@@ -79,14 +79,14 @@ class _GemmPlan:
         self.outcome = Outcome((a, b), (out,))
 
 
-def _plan(x: Layout, y: Layout, target: Layout | None = None) -> _GemmPlan:
+def _plan(x: Layout, y: Layout, target: Layout | None = None, accumulate: bool = True) -> _GemmPlan:
     """The plan of a product of two operands, into (or added to) a given layout."""
-    key = (x, y, target)
+    key = (x, y, target, accumulate)
     plan = _plans.get(key)
     if plan is None:
         batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
         out = target or dense_layout((*batch, x.shape[-2], y.shape[-1]), x.dtype)
-        plan = _plans.add(key, _GemmPlan(x, y, out, target is not None))
+        plan = _plans.add(key, _GemmPlan(x, y, out, accumulate and target is not None))
     return plan
 
 
@@ -103,13 +103,13 @@ def _launch(plan: _GemmPlan, a: Tensor, b: Tensor, result: Tensor) -> Tensor:
     return result
 
 
-def product(a: Tensor, b: Tensor, target: Tensor | None = None) -> Tensor:
+def product(a: Tensor, b: Tensor, target: Tensor | None = None, accumulate: bool = True) -> Tensor:
     """``a @ b`` for operands of equal rank >= 2 (batch dimensions broadcast); added to ``target``
-    if there is one. No checks, no history."""
+    (or written to it) if there is one. No checks, no history."""
     if target is None:
         plan = _plan(a.layout, b.layout)
         return _launch(plan, a, b, fresh(plan.out))
-    return _launch(_plan(a.layout, b.layout, target.layout), a, b, target)
+    return _launch(_plan(a.layout, b.layout, target.layout, accumulate), a, b, target)
 
 
 def _t(x: Tensor) -> Tensor:

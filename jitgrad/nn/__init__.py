@@ -90,3 +90,4 @@ from .padding import (
 )
 from .parameter import Buffer, Parameter
 from .parameter_containers import ParameterDict, ParameterList
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
