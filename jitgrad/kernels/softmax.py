@@ -5,18 +5,20 @@ A row of the table has up to three stages along the line: its largest element ``
 ``y``; and ``write``, the result. One launch does all three for each of its n lines. Lines whose
 elements are neighbours are walked one by one; otherwise a tile of neighbouring lines is walked
 element by element, each stage vectorised across the tile. Sums are accumulated as in fold.py.
+16-bit floats compute ``term`` twice instead: kept in the result it would be rounded.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..dtypes import dtype
 from ..layout import Layout
 from . import cache
-from .elementwise import load
+from .elementwise import load, numpy_name
 from .expression import parse
 from .launch import Program, along
 
@@ -49,7 +51,7 @@ from numba import njit
 from jitgrad.kernels.abi import {pointers}
 from jitgrad.kernels.extremes import larger
 from jitgrad.kernels.scalar import exp, log
-T = np.{t}
+T = {T}
 lowest = T(-np.inf)
 """
 
@@ -132,6 +134,8 @@ def source(line: Line, inputs: Sequence[dtype], t: dtype, columns: bool) -> str:
     """The text of a kernel: operands are the inputs and the result, which has dtype ``t``."""
     k = len(inputs)
     operands = [*inputs, t]
+    if line.keep and t.compute is not t:
+        line = line._replace(keep=False, write=re.sub(r"\by\b", f"({line.term})", line.write))
     in_term, in_write = parse(line.term).names, parse(line.write).names
     at = "i * r{i} + (first + j) * s{i}" if columns else "i * r{i}"
     out = f"a{k}[{at.format(i=k)}]"
@@ -149,8 +153,9 @@ def source(line: Line, inputs: Sequence[dtype], t: dtype, columns: bool) -> str:
             f"{name} = {element(i)}" for i, name in enumerate(line.inputs) if name in used
         )
 
-    pointers = {f"p_{d.name}" for d in operands} | {"p_int64", "scratch_float64"}
-    head = _HEAD.format(pointers=", ".join(sorted(pointers | {f"scratch_{t.name}"})), t=t.name)
+    names = {f"p_{d.name}" for d in operands} | {f"scratch_{t.name}"}
+    pointers = ", ".join(sorted(names | {"p_int64", "scratch_float64"}))
+    head = _HEAD.format(pointers=pointers, T=numpy_name(t))
     largest = ""
     if line.peak:
         largest = (_COLUMN_PEAKS if columns else _LARGEST).format(x=inputs[0].name, read=element(0))

@@ -13,7 +13,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -28,7 +28,12 @@ FIRST, SPREAD, DRAWN = 3, 4, 64  # samples taken from the front, over the rest, 
 LARGEST = 20_000  # elements of an input; larger samples test nothing that smaller ones do not
 
 # Sums in another order, elementary functions rounded another way, both amplified by a formula.
-_TOLERANCE = {"float64": (1e-9, 1e-9), "float32": (1e-4, 2e-5)}
+_TOLERANCE = {
+    "float64": (1e-9, 1e-9),
+    "float32": (1e-4, 2e-5),
+    "float16": (4e-3, 2e-3),
+    "bfloat16": (3e-2, 1.6e-2),
+}
 
 
 class Inconvertible(Exception):
@@ -78,9 +83,10 @@ def dtypes_of(op: Any) -> tuple[str, ...]:
 # Samples ------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Memory:
-    """A tensor as its memory and the way to read it."""
+    """A tensor as its memory and the way to read it; bfloat16, which NumPy has not, as its bits."""
 
     flat: np.ndarray
+    dtype: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
@@ -97,13 +103,15 @@ class Memory:
         plain = tensor.detach()
         itemsize = plain.element_size()
         count = plain.untyped_storage().nbytes() // itemsize
-        flat = plain.as_strided((count,), (1,), 0).numpy().copy()
+        memory = plain.as_strided((count,), (1,), 0)
+        flat = (memory.view(torch.int16) if name == "bfloat16" else memory).numpy().copy()
         return Memory(
-            flat, tuple(plain.shape), plain.stride(), plain.storage_offset(), tensor.requires_grad
-        )
+            flat, name, tuple(plain.shape), plain.stride(), plain.storage_offset(),
+            tensor.requires_grad,
+        )  # fmt: skip
 
     def build(self, lib: Any) -> Any:
-        flat = lib.from_numpy(self.flat.copy()).clone()
+        flat = lib.from_numpy(self.flat.copy()).view(getattr(lib, self.dtype)).clone()
         tensor = flat.as_strided(self.shape, self.strides, self.offset).detach()
         return tensor.requires_grad_() if self.requires_grad else tensor
 
@@ -172,7 +180,7 @@ class Sample:
         def brief(x: Any) -> str:
             if isinstance(x, Memory):
                 dense = "" if np.prod(x.shape) == x.flat.size else f" strides {x.strides}"
-                return f"{x.flat.dtype}{list(x.shape)}{dense}"
+                return f"{x.dtype}{list(x.shape)}{dense}"
             if isinstance(x, tuple | list):
                 return f"[{', '.join(map(brief, x))}]"
             return x.text if isinstance(x, Name) else repr(x)
@@ -186,7 +194,7 @@ class Sample:
 
 def _no_grad(value: Any) -> Any:
     if isinstance(value, Memory):
-        return Memory(value.flat, value.shape, value.strides, value.offset, False)
+        return replace(value, requires_grad=False)
     if isinstance(value, tuple | list):
         return type(value)(_no_grad(x) for x in value)
     if isinstance(value, dict):
@@ -198,11 +206,7 @@ def samples(op: Any, dtype: str) -> Iterator[Sample]:
     """The first samples of an entry, and some spread over the rest."""
     torch = torch_or_skip()
     d = getattr(torch, dtype)
-    wants = (
-        dtype.startswith("float")
-        and op.supports_autograd
-        and d in op.supported_backward_dtypes("cpu")
-    )
+    wants = "float" in dtype and op.supports_autograd and d in op.supported_backward_dtypes("cpu")
     with warnings.catch_warnings(), _generators_kept():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
@@ -372,7 +376,7 @@ def compared(op: Any, dtype: str) -> dict[str, list[str]]:
             case = sample if order else sample.without_gradients()
             theirs = run(torch, case, call(torch), options)
             if theirs.error is not None and options.grad == 2:
-                options = compare.replace(options, grad=1)
+                options = replace(options, grad=1)
                 theirs = run(torch, case, call(torch), options)
             if theirs.error is not None:
                 continue

@@ -26,6 +26,7 @@ from functools import cache, partial
 import numpy as np
 from numba import types
 
+from ... import dtypes
 from .. import cache as kernel_cache
 from .. import threads
 from ..abi import BUFFER
@@ -57,11 +58,14 @@ Entry = Callable[..., None]
 LAUNCH = (types.intp, BUFFER, *(BUFFER, types.intp) * 3)
 
 
-def source(tile: features.Tile) -> str:
-    """The kernel source of one dtype and tile shape."""
+def source(tile: features.Tile, stored: dtypes.dtype) -> str:
+    """The kernel source of one dtype and the tile shape of what it computes in."""
     floating = np.dtype(tile.dtype).kind == "f"
     header = HEADER.format(
         dtype=tile.dtype,
+        stored=stored.name,
+        stored_size=stored.itemsize,
+        convert=stored.compute is not stored,
         wide="float64" if floating else tile.dtype,
         size=tile.size,
         rows=tile.rows,
@@ -91,9 +95,10 @@ def with_unique_names(text: str) -> str:
 def core(dtype: str, target: features.Target | None) -> int:
     """The address of the compiled core."""
     # Wrapping arithmetic has the same bits signed and unsigned.
-    tile = features.tile(dtype.removeprefix("u"), target or features.host())
+    stored = dtypes.BY_NAME[dtype.removeprefix("u")]
+    tile = features.tile(stored.compute.name, target or features.host())
     # The cache's kernels take 2 * arity + 2 integers; the core takes six.
-    return kernel_cache.kernel(source(tile), 2, fastmath=frozenset())
+    return kernel_cache.kernel(source(tile, stored), 2, fastmath=frozenset())
 
 
 @cache
