@@ -27,8 +27,10 @@ from .dispatch import embedding as _embedding
 from .dispatch import factorize as _factorize
 from .dispatch import index as _index
 from .dispatch import linalg as _linalg
+from .dispatch import lu as _lu
 from .dispatch import methods as _methods
 from .dispatch import normalization as _normalization
+from .dispatch import orthogonal as _orthogonal
 from .dispatch import padding as _padding
 from .dispatch import positions as _positions
 from .dispatch import rearrange as _rearrange
@@ -232,13 +234,30 @@ for _name, _row in _ELEMENTWISE.items():
 globals().update(_legacy.TYPES)
 
 for _module in (
-    _index, _positions, _rearrange, _rows, _scatter, _special, _split, _statistics,
-    _diagonals, _running, _sorting, _linalg, _factorize, _padding, _normalization, _embedding,
-):  # fmt: skip
+    _diagonals,
+    _embedding,
+    _factorize,
+    _index,
+    _linalg,
+    _lu,
+    _normalization,
+    _orthogonal,
+    _padding,
+    _positions,
+    _rearrange,
+    _rows,
+    _running,
+    _scatter,
+    _sorting,
+    _special,
+    _split,
+    _statistics,
+):
     for _public in _module.FUNCTIONS.split():
         globals()[_public] = getattr(_module, _public)
 
-globals().update(_factorize.METHODS_BY_NAME)
+for _module in (_factorize, _lu, _orthogonal):
+    globals().update(_module.METHODS_BY_NAME)
 
 strided = "strided"
 contiguous_format = "contiguous"

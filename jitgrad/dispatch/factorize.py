@@ -60,6 +60,13 @@ def _columns(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*strides[:-2], strides[-1], strides[-2])
 
 
+def by_columns(x: Tensor) -> Tensor:
+    """A copy, without history, of matrices that lies column by column."""
+    to = strided(x.layout.shape, _columns(x.layout.shape), x.layout.dtype)
+    to._array()[...] = x._array()
+    return to
+
+
 def _numpy(function: Callable[..., Any], *inputs: Tensor, by_columns: bool = True) -> list[Tensor]:
     """NumPy's results as fresh tensors, matrices column by column."""
     try:
@@ -380,6 +387,21 @@ def svdvals(self: Tensor, *, driver: str | None = None, out: Tensor | None = Non
     return into("linalg.svdvals", svd(self, False)[1], out, (self,))
 
 
+def _pinv_grad(grad: Tensor, self: Tensor, result: Tensor) -> Tensor:
+    """-P.T G P.T + (I - A P) G.T P P.T + P.T P G.T (I - P A): Golub & Pereyra (1973)."""
+    inverse, turned = _t(result), _t(grad)
+    left = matmul(turned, matmul(result, inverse))
+    left = _f["sub"](left, matmul(self, matmul(result, left)))
+    right = matmul(matmul(inverse, result), turned)
+    right = _f["sub"](right, matmul(matmul(right, result), self))
+    return _f["sub"](_f["add"](left, right), matmul(inverse, matmul(grad, inverse)))
+
+
+_PINV = node_class(
+    structured("pinv", "self", grad={"self": _pinv_grad}, node="LinalgPinvBackward0")
+)
+
+
 def pinv(
     self: Tensor,
     rcond: Any = None,
@@ -389,22 +411,25 @@ def pinv(
     rtol: Any = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The pseudo-inverses, singular values below ``max(atol, rtol * largest)`` taken as 0."""
+    """The pseudo-inverses ``P``, singular values below ``max(atol, rtol * largest)`` taken as 0.
+
+    Gradient: ``-P.T G P.T + (I - A P) G.T P P.T + P.T P G.T (I - P A)``, at constant rank.
+    """
     _check("linalg.pinv", self, square=hermitian)
-    if hermitian:
-        values, vectors = eigh(self)
-        kept = _f["gt"](
-            _f["abs"](values.detach()), _threshold(self, _f["abs"](values), rcond, atol, rtol)
-        )
+    of = self.detach()
+    if not self.layout.numel:
+        result = self.new_zeros((*self.layout.shape[:-2], *reversed(self.layout.shape[-2:])))
+    elif hermitian:
+        values, vectors = eigh(of)
+        kept = _f["gt"](_f["abs"](values), _threshold(of, _f["abs"](values), rcond, atol, rtol))
         inverse = _f["where"](kept, _f["reciprocal"](_f["where"](kept, values, 1)), 0)
         result = matmul(_f["mul"](vectors, unsqueeze(inverse, -2)), _t(vectors))
-        return into("linalg.pinv", result, out, (self,))
-    u, s, vh = svd(self, False)
-    if not s.layout.numel:
-        return self.new_zeros((*self.layout.shape[:-2], *reversed(self.layout.shape[-2:])))
-    result = matmul(
-        _t(vh), _f["mul"](unsqueeze(_reciprocals(self, s, rcond, atol, rtol), -1), _t(u))
-    )
+    else:
+        u, s, vh = svd(of, False)
+        kept = _f["gt"](s, _threshold(of, s, rcond, atol, rtol))
+        inverse = _f["where"](kept, _f["reciprocal"](_f["where"](kept, s, 1)), 0)
+        result = matmul(_t(vh), _f["mul"](unsqueeze(inverse, -1), _t(u)))
+    record(_PINV, (self,), (result,), {})
     return into("linalg.pinv", result, out, (self,))
 
 
@@ -419,11 +444,6 @@ def _threshold(self: Tensor, s: Tensor, rcond: Any, atol: Any, rtol: Any) -> Ten
         return relative
     absolute = unsqueeze(atol, -1) if isinstance(atol, Tensor) else relative.new_full((), atol)
     return _f["maximum"](relative, absolute)
-
-
-def _reciprocals(self: Tensor, s: Tensor, rcond: Any, atol: Any, rtol: Any) -> Tensor:
-    kept = _f["gt"](s.detach(), _threshold(self, s, rcond, atol, rtol))
-    return _f["where"](kept, _f["reciprocal"](_f["where"](kept, s, 1)), 0)
 
 
 def matrix_rank(

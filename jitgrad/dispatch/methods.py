@@ -19,7 +19,9 @@ from . import (
     indexing,
     linalg,
     lines,
+    lu,
     matmul,
+    orthogonal,
     positions,
     rearrange,
     reduction,
@@ -157,6 +159,8 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
             sorting,
             linalg,
             factorize,
+            lu,
+            orthogonal,
         )
     ),
 )
@@ -191,6 +195,8 @@ _METHODS: dict[str, Any] = {
     "real": property(special.real),
     "__rdiv__": special.rdiv,
     **factorize.METHODS_BY_NAME,
+    **lu.METHODS_BY_NAME,
+    **orthogonal.METHODS_BY_NAME,
     "__rmatmul__": linalg.rmatmul,
     "T": property(_reversed),
     "mT": property(view.matrix_transpose),

@@ -95,6 +95,11 @@ def _mixed(results: Any) -> Any:
     return results[0] * 2 + results[1]
 
 
+def _lu_solved(x: Any, y: Any, left: bool) -> Any:
+    """``x`` as the packed factors of a matrix, whatever they were of."""
+    return jg.linalg.lu_solve(x, jg.tensor([2, 3, 3], dtype=jg.int32), y, left=left)
+
+
 STRUCTURED_CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "contiguous": (lambda x: x.t().contiguous(), [(2, 3)]),
     "copy": (_written(lambda y, s: y.copy_(s)), [(2, 3), (3,)]),
@@ -235,6 +240,16 @@ STRUCTURED_CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "qr": (lambda x: jg.linalg.qr(x)[1], [(3, 3)]),
     "svd": (lambda x: jg.linalg.svdvals(x), [(3, 2)]),
     "eigh": (lambda x: jg.linalg.eigvalsh(_positive(x)), [(3, 3)]),
+    "pinv": (lambda x: jg.linalg.pinv(x), [(3, 2)]),
+    "lu_factor": (lambda x: jg.linalg.lu_factor(x)[0], [(3, 3)]),
+    "lu_factor_wide": (lambda x: jg.linalg.lu_factor(x)[0], [(2, 3)]),
+    "lu_factor_tall": (lambda x: jg.linalg.lu_factor(x)[0], [(3, 2)]),
+    "lu_solve": (lambda x, y: _lu_solved(x, y, left=True), [(3, 3), (3, 2)]),
+    "lu_solve_rows": (lambda x, y: _lu_solved(x, y, left=False), [(3, 3), (2, 3)]),
+    "triangular_solve": (lambda x, y: _mixed(jg.triangular_solve(x, y)), [(2, 2), (2, 2)]),
+    "householder_product": (jg.linalg.householder_product, [(3, 2), (2,)]),
+    "ormqr": (jg.ormqr, [(3, 2), (2,), (3, 2)]),
+    "lstsq": (lambda x, y: jg.linalg.lstsq(x, y, driver="gels")[:2], [(3, 2), (3, 2)]),
 }
 
 
@@ -268,8 +283,8 @@ def rows_of(tensors: Any) -> Iterator[str]:
 
 # Rows that are not reached by a differentiable function of one's own: random draws have no
 # derivative; casts, aliases and set_() are checked where they are tested.
-# PyTorch too has no derivative of scatter(reduce=).
-WITHOUT_CASE = {"alias", "set", "to", "scatter_combined"}
+# PyTorch too has no derivative of scatter(reduce=), nor of these factorisations.
+WITHOUT_CASE = {"alias", "set", "to", "scatter_combined", "geqrf", "ldl_factor", "ldl_solve"}
 
 
 def test_every_structured_row_is_checked() -> None:
