@@ -58,6 +58,46 @@ def address(typingctx: Any, buffer: Any) -> Any:
     return types.intp(BUFFER), lambda context, builder, signature, args: args[0]
 
 
+class BufferTupleType(types.Type):
+    """A Python tuple of NumPy arrays passed to a driver as the address of the tuple.
+
+    How many arrays there are is no part of the type, so one driver serves any number of them. The
+    caller keeps the tuple, and so the arrays, alive during the call.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(name="JitgradBufferTuple")
+
+
+BUFFER_TUPLE = BufferTupleType()
+
+
+@register_model(BufferTupleType)
+class _BufferTupleModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: BufferTupleType) -> None:
+        super().__init__(manager, kind, I64)
+
+
+@unbox(BufferTupleType)
+def _unbox_buffer_tuple(kind: BufferTupleType, items: Any, c: Any) -> NativeValue:
+    return NativeValue(c.builder.ptrtoint(items, I64))
+
+
+@intrinsic
+def item_address(typingctx: Any, items: Any, index: Any) -> Any:
+    """The address of the memory of one array of a tuple."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def load(at: Any) -> Any:
+            return builder.load(builder.inttoptr(at, I64.as_pointer()))
+
+        place = builder.add(args[0], builder.mul(args[1], I64(8)))
+        array = load(builder.add(place, I64(tuple.__basicsize__)))
+        return load(builder.add(array, I64(object.__basicsize__)))
+
+    return types.intp(BUFFER_TUPLE, types.intp), codegen
+
+
 def _pointer(pointer: Any) -> Any:
     @intrinsic
     def as_pointer(typingctx: Any, address: Any) -> Any:

@@ -358,9 +358,12 @@ def _indented(text: str) -> str:
 
 def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
     """Drop a gradient, or make it zeros without history."""
-    gradient = parameter.grad
-    if set_to_none or gradient is None:
-        parameter.grad = None
+    meta = parameter.meta
+    gradient = None if meta is None else meta.grad
+    if meta is None or gradient is None:
+        return
+    if set_to_none:
+        meta.grad = None
         return
     if gradient.grad_fn is not None:
         gradient = parameter.grad = gradient.detach()

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
+from ..dispatch.creation import zeros_like
 from ..tensor import Tensor
-from ._fused import Update
-from .optimizer import Optimizer, advance, check_options, new_step, number, zeros_of
+from ._rule import Rule
+from ._stepping import RuleOptimizer
+from .optimizer import (
+    at_least_0,
+    check_betas,
+    check_implementation,
+    check_lr,
+    new_scalar,
+    sign_of,
+    to_scalar,
+)
 
 
 @functools.cache
-def _rule(maximize: bool, decays: bool, decoupled: bool, amsgrad: bool) -> Update:
-    steps = []
-    if maximize:
-        steps.append("grad = -grad")
+def _rule(decays: bool, decoupled: bool, amsgrad: bool) -> Rule:
+    steps = ["grad = sign * grad"]
     if decays and decoupled:
         steps.append("param = param * kept")
     elif decays:
@@ -31,11 +36,19 @@ def _rule(maximize: bool, decays: bool, decoupled: bool, amsgrad: bool) -> Updat
         second = "max_exp_avg_sq"
     steps.append(f"denominator = sqrt({second}) / correction2 + eps")
     steps.append("param = param - step_size * (exp_avg / denominator)")
+    once = [
+        "kept = 1 - lr * weight_decay",
+        "rest1 = 1 - beta1",
+        "rest2 = 1 - beta2",
+        "step_size = lr / (1 - beta1**step)",
+        "correction2 = (1 - beta2**step) ** 0.5",
+    ]
     names = "param grad exp_avg exp_avg_sq" + (" max_exp_avg_sq" if amsgrad else "")
-    return Update(names, "step_size beta2 rest1 rest2 correction2 eps weight_decay kept", steps)
+    numbers = "sign lr beta1 beta2 eps weight_decay"
+    return Rule(names, "step", numbers, steps, before=["step = step + 1"], once=once)
 
 
-class Adam(Optimizer):
+class Adam(RuleOptimizer):
     """Adaptive moments (Kingma & Ba 2014).
 
     With m and v the running means of the gradient and of its square, corrected for their start at
@@ -71,15 +84,16 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
+        check_lr(lr)
         if isinstance(lr, Tensor) and foreach and not capturable:
             raise ValueError(
                 "lr as a Tensor is not supported for capturable=False and foreach=True"
             )
-        check_options(lr, foreach, fused, differentiable, epsilon_value=eps)
-        for index, beta in enumerate(betas):
-            if not 0.0 <= number(beta) < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
-        check_options(lr, foreach, fused, differentiable, weight_decay_value=weight_decay)
+        at_least_0(eps, "Invalid epsilon value: {}")
+        check_betas(betas)
+        at_least_0(weight_decay, "Invalid weight_decay value: {}")
+        _check_tensor_betas(betas, bool(foreach), capturable)
+        betas = (to_scalar(betas[0]), to_scalar(betas[1]))
         defaults = {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
             "maximize": maximize, "foreach": foreach, "capturable": capturable,
@@ -87,41 +101,36 @@ class Adam(Optimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
         }  # fmt: skip
         super().__init__(params, defaults)
+        check_implementation(foreach, fused, differentiable)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient; returns the closure's loss."""
-        return self._step_each(closure, self._update)
+    def _begin(self, group: Mapping[str, Any], p: Tensor, grad: Tensor) -> dict[str, Any]:
+        begun = {"step": new_scalar(), "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
+        if group["amsgrad"]:
+            begun["max_exp_avg_sq"] = zeros_like(p)
+        return begun
 
-    def _update(self, group: dict[str, Any], p: Tensor, grad: Tensor, where: Any) -> None:
-        held = self.state[p]
-        if not held:
-            held["step"] = new_step()
-            held["exp_avg"] = zeros_of(p)
-            held["exp_avg_sq"] = zeros_of(p)
-            if group["amsgrad"]:
-                held["max_exp_avg_sq"] = zeros_of(p)
-        count = advance(held["step"])
-        beta1, beta2 = map(number, group["betas"])
-        lr, decay = number(group["lr"]), group["weight_decay"]
-        numbers = (
-            lr / (1 - beta1**count),
-            beta2,
-            1 - beta1,
-            1 - beta2,
-            math.sqrt(1 - beta2**count),
-            group["eps"],
-            decay,
-            1 - lr * decay,
-        )
-        amsgrad = group["amsgrad"]
-        rule = _rule(group["maximize"], decay != 0, group["decoupled_weight_decay"], amsgrad)
-        tensors: tuple[Tensor, ...] = (p, grad, held["exp_avg"], held["exp_avg_sq"])
-        if amsgrad:
-            tensors += (held["max_exp_avg_sq"],)
-        if group["differentiable"]:
-            rule.run_recorded(tensors, dict(zip(rule.numbers, numbers, strict=True)))
-        else:
-            rule.run(tensors, np.array(numbers, np.float64), where)
+    def _rule(self, group: Mapping[str, Any]) -> Rule:
+        decoupled = group["decoupled_weight_decay"]
+        return _rule(group["weight_decay"] != 0, decoupled, group["amsgrad"])
+
+    def _numbers(self, group: Mapping[str, Any]) -> Mapping[str, Any]:
+        beta1, beta2 = group["betas"]
+        return {**group, "beta1": beta1, "beta2": beta2, "sign": sign_of(group)}
+
+
+def _check_tensor_betas(betas: tuple[Any, Any], foreach: bool, capturable: bool) -> None:
+    tensors = [isinstance(beta, Tensor) for beta in betas]
+    if any(tensors) and not all(tensors):
+        raise ValueError("betas must be either both floats or both Tensors")
+    for index, beta in enumerate(betas):
+        if isinstance(beta, Tensor):
+            if foreach and not capturable:
+                raise ValueError(
+                    f"betas[{index}] as a Tensor is not supported for capturable=False and "
+                    "foreach=True"
+                )
+            if beta.numel() != 1:
+                raise ValueError(f"Tensor betas[{index}] must be 1-element")
 
 
 class AdamW(Adam):

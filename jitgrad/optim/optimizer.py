@@ -6,14 +6,16 @@ import copy
 import functools
 import warnings
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
-from .. import errors, state
-from ..autograd.grad_mode import enable_grad, set_grad_enabled
+import numpy as np
+
+from .. import state
+from ..autograd.grad_mode import enable_grad
 from ..dispatch.convert import clone, to
-from ..dispatch.creation import full, zeros_like
+from ..dispatch.creation import from_numpy, full
 from ..dtypes import float32, float64
 from ..nn.hooks import RemovableHandle, add_hook
 from ..nn.module import clear_grad, typename
@@ -38,14 +40,31 @@ _HOOKS = (
 )
 
 
+# Hooks on the steps of all optimizers.
+_every_step_before: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+_every_step_after: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """``hook(optimizer, args, kwargs)`` before each step of any optimizer; may return new
+    arguments."""
+    return add_hook(_every_step_before, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """``hook(optimizer, args, kwargs)`` after each step of any optimizer."""
+    return add_hook(_every_step_after, hook)
+
+
 def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
     """A step with its hooks before and after."""
 
     @functools.wraps(step)
     def hooked_step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if not (self._step_pre_hooks or self._step_post_hooks):
+        before, after = self._step_pre_hooks, self._step_post_hooks
+        if not (before or after or _every_step_before or _every_step_after):
             return step(self, *args, **kwargs)
-        for hook in list(self._step_pre_hooks.values()):
+        for hook in [*_every_step_before.values(), *before.values()]:
             changed = hook(self, args, kwargs)
             if changed is not None:
                 if not (isinstance(changed, tuple) and len(changed) == 2):
@@ -55,7 +74,7 @@ def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
                     )
                 args, kwargs = changed
         result = step(self, *args, **kwargs)
-        for hook in list(self._step_post_hooks.values()):
+        for hook in [*after.values(), *_every_step_after.values()]:
             hook(self, args, kwargs)
         return result
 
@@ -154,6 +173,13 @@ class Optimizer:
                 "will cause an error",
                 stacklevel=3,
             )
+        for group in self.param_groups:
+            if ("param_names" in param_group) != ("param_names" in group):
+                raise ValueError(
+                    "all optimizer param groups should be with/without names. cannot add param "
+                    f"group {'with' if 'param_names' in param_group else 'without'} names to the "
+                    "optimizer"
+                )
         before = {id(p) for group in self.param_groups for p in group["params"]}
         if not before.isdisjoint(id(p) for p in held):
             raise ValueError("some parameters appear in more than one parameter group")
@@ -177,21 +203,12 @@ class Optimizer:
         """
         raise NotImplementedError
 
-    def _step_each(self, closure: Callable[[], Any] | None, update: Callable[..., None]) -> Any:
-        """The frame of a step: ``update(group, param, grad, where)`` for each with a gradient."""
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        where = errors.writer(f"{type(self).__name__}.step")
-        recorded = bool(self.defaults.get("differentiable", False)) and state.is_grad_enabled()
-        with set_grad_enabled(recorded):
-            for group in self.param_groups:
-                for p in group["params"]:
-                    grad = p.grad
-                    if grad is not None:
-                        update(group, p, grad, where)
-        return loss
+    def _evaluate(self, closure: Callable[[], Any] | None) -> Any:
+        """What the closure returns, run in grad mode; None without one."""
+        if closure is None:
+            return None
+        with enable_grad():
+            return closure()
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """``hook(optimizer, args, kwargs)`` before each step; may return new arguments."""
@@ -310,11 +327,21 @@ class Optimizer:
 
 
 def _loaded(name: str, value: Any, p: Tensor) -> Any:
-    """One entry of a saved state, as the parameter's optimizer will hold it."""
+    """One entry of a saved state, as the parameter's optimizer will hold it.
+
+    Tensors are copied in the parameter's dtype, but for counts of steps; those of other libraries
+    are taken through NumPy.
+    """
+    if hasattr(value, "__dlpack__") and not isinstance(value, Tensor):
+        value = from_numpy(np.asarray(value))
     if isinstance(value, Tensor):
         wanted = p.layout.dtype if p.is_floating_point() and name != "step" else value.layout.dtype
         plain = value.detach()
         return clone(plain) if wanted is value.layout.dtype else to(plain, wanted)
+    if isinstance(value, dict):
+        return {k: _loaded(k, v, p) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_loaded(name, v, p) for v in value)
     return copy.deepcopy(value)
 
 
@@ -324,34 +351,44 @@ def number(value: Any) -> float:
     return value.item() if isinstance(value, Tensor) else value
 
 
-def check_options(
-    lr: Any, foreach: Any, fused: Any, differentiable: bool, **at_least_0: Any
-) -> None:
-    """The checks that the optimizers have in common; ``at_least_0`` are options by their names."""
+def to_scalar(value: Any) -> Any:
+    """A tensor of one element without dimensions; anything else as it is."""
+    return value.squeeze() if isinstance(value, Tensor) and value.ndim else value
+
+
+def sign_of(group: Mapping[str, Any]) -> int:
+    """What gradients are multiplied by: -1 where the group ascends."""
+    return -1 if group["maximize"] else 1
+
+
+def check_lr(lr: Any, message: str = "Invalid learning rate: {}") -> None:
+    """Raise ValueError for a learning rate that is negative or of several elements."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
-    for name, value in {"learning rate": lr, **at_least_0}.items():
-        if not number(value) >= 0.0:
-            raise ValueError(f"Invalid {name.replace('_value', ' value')}: {value}")
+    at_least_0(lr, message)
+
+
+def at_least_0(value: Any, message: str) -> None:
+    """Raise ValueError for an option that is negative or NaN."""
+    if not number(value) >= 0.0:
+        raise ValueError(message.format(value))
+
+
+def check_betas(betas: tuple[Any, Any]) -> None:
+    """Raise ValueError unless both decay rates are in [0, 1)."""
+    for index, beta in enumerate(betas):
+        if not 0.0 <= number(beta) < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+
+
+def check_implementation(foreach: Any, fused: Any, differentiable: bool) -> None:
+    """Raise RuntimeError for flags that PyTorch does not let stand together."""
     if fused and differentiable:
         raise RuntimeError("`fused` does not support `differentiable`")
     if fused and foreach:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
-def new_step() -> Tensor:
-    """A count of steps: a float tensor, as PyTorch keeps it."""
-    return full((), 0.0, dtype=float64 if state.get_default_dtype() is float64 else float32)
-
-
-def advance(step: Tensor) -> float:
-    """Count a step; the count as a number."""
-    place = step._array()
-    place += 1
-    step.counter.version += 1
-    return float(place)
-
-
-def zeros_of(p: Tensor) -> Tensor:
-    """A state tensor in the shape and layout of a parameter."""
-    return zeros_like(p)
+def new_scalar(value: float = 0.0) -> Tensor:
+    """A single number of the state, such as a count of steps: a float tensor, as PyTorch has it."""
+    return full((), value, dtype=float64 if state.get_default_dtype() is float64 else float32)

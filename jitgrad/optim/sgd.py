@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
+from ..dispatch.creation import zeros_like
 from ..tensor import Tensor
-from ._fused import Update
-from .optimizer import Optimizer, check_options, number, zeros_of
+from ._rule import Rule
+from ._stepping import RuleOptimizer
+from .optimizer import at_least_0, check_implementation, check_lr, sign_of
 
 
 @functools.cache
-def _rule(maximize: bool, decays: bool, momentum: bool, nesterov: bool) -> Update:
-    steps = []
-    if maximize:
-        steps.append("grad = -grad")
+def _rule(decays: bool, momentum: bool, nesterov: bool) -> Rule:
+    steps = ["grad = sign * grad"]
     if decays:
         steps.append("grad = grad + weight_decay * param")
     if momentum:
         steps.append("momentum_buffer = momentum * momentum_buffer + rate * grad")
         steps.append(f"grad = {'grad + momentum * ' if nesterov else ''}momentum_buffer")
     steps.append("param = param - lr * grad")
-    names = "param grad momentum_buffer" if momentum else "param grad"
-    return Update(names, "lr weight_decay momentum rate", steps)
+    tensors = "param grad momentum_buffer" if momentum else "param grad"
+    return Rule(tensors, "", "sign lr weight_decay momentum rate", steps)
 
 
-class SGD(Optimizer):
+class SGD(RuleOptimizer):
     """Gradient descent with momentum, Nesterov's momentum and weight decay.
 
     ``buffer = momentum * buffer + (1 - dampening) * grad; param -= lr * buffer``, the first buffer
@@ -51,7 +49,7 @@ class SGD(Optimizer):
         lr: Any = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
-        weight_decay: float = 0,
+        weight_decay: Any = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
@@ -59,8 +57,9 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_options(lr, foreach, fused, differentiable, momentum_value=momentum,
-                      weight_decay_value=weight_decay)  # fmt: skip
+        check_lr(lr)
+        at_least_0(momentum, "Invalid momentum value: {}")
+        at_least_0(weight_decay, "Invalid weight_decay value: {}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {
@@ -69,25 +68,32 @@ class SGD(Optimizer):
             "differentiable": differentiable, "fused": fused,
         }  # fmt: skip
         super().__init__(params, defaults)
+        check_implementation(foreach, fused, differentiable)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient; returns the closure's loss."""
-        return self._step_each(closure, self._update)
+    def _rule(self, group: Mapping[str, Any]) -> Rule:
+        return _rule(group["weight_decay"] != 0, group["momentum"] != 0, group["nesterov"])
 
-    def _update(self, group: dict[str, Any], p: Tensor, grad: Tensor, where: Any) -> None:
-        momentum, decay = group["momentum"], group["weight_decay"]
-        rule = _rule(group["maximize"], decay != 0, momentum != 0, group["nesterov"])
-        rate = 1.0 - group["dampening"]
-        tensors: tuple[Tensor, ...] = (p, grad)
-        if momentum != 0:
-            held = self.state[p]
-            buffer = held.get("momentum_buffer")
-            if buffer is None:
-                buffer = held["momentum_buffer"] = zeros_of(p)
-                rate = 1.0
-            tensors = (p, grad, buffer)
-        numbers = (number(group["lr"]), decay, momentum, rate)
-        if group["differentiable"]:
-            rule.run_recorded(tensors, dict(zip(rule.numbers, numbers, strict=True)))
-        else:
-            rule.run(tensors, np.array(numbers, np.float64), where)
+    def _numbers(self, group: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**group, "sign": sign_of(group), "rate": 1 - group["dampening"]}
+
+    def _step_group(self, group: dict[str, Any], where: Any) -> None:
+        if group["momentum"] == 0:
+            super()._step_group(group, where)
+            return
+        # The first gradients of some parameters enter their buffers undamped.
+        fresh = []
+        for p in group["params"]:
+            if p.grad is not None and self.state[p].get("momentum_buffer") is None:
+                fresh.append(p)
+        if not fresh:
+            super()._step_group(group, where)
+            return
+        known = {id(p) for p in fresh}
+        begun = [p for p in group["params"] if id(p) not in known]
+        for p in fresh:
+            self.state[p]["momentum_buffer"] = zeros_like(p)
+        super()._step_group({**group, "params": fresh, "dampening": 0}, where)
+        super()._step_group({**group, "params": begun}, where)
+
+    def _begin(self, group: Mapping[str, Any], p: Tensor, grad: Tensor) -> dict[str, Any]:
+        return {"momentum_buffer": zeros_like(p)}

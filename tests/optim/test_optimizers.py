@@ -77,6 +77,217 @@ def test_steps_are_those_of_torch(name: str, options: Any, dtype: str, rtol: flo
             )
 
 
+MORE = [
+    ("RMSprop", {"momentum": 0.9, "weight_decay": 0.1}),
+    ("RMSprop", {"centered": True}),
+    ("Adagrad", {"lr_decay": 0.1, "initial_accumulator_value": 1.0}),
+    ("ASGD", {"t0": 3, "lambd": 0.1}),
+    ("Rprop", {"etas": (0.4, 1.3)}),
+    ("NAdam", {"betas": (0.5, 0.8)}),
+    ("RAdam", {"betas": (0.5, 0.8), "weight_decay": 0.1, "decoupled_weight_decay": True}),
+]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name, options", MORE, ids=lambda x: x if isinstance(x, str) else "")
+def test_options_that_the_database_leaves_out(name: str, options: Any) -> None:
+    import torch
+
+    ours, _ = train(jg, name, "float64", options)
+    theirs, _ = train(torch, name, "float64", options)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-7, 1e-7)
+
+
+def steps_of(name: str, parameters: list[Any], steps: int = 3, **options: Any) -> Any:
+    """An optimizer that has followed the same gradients for some steps."""
+    rng = np.random.default_rng(1)
+    optimizer = getattr(optim, name)(parameters, **options)
+    for _ in range(steps):
+        for p in parameters:
+            p.grad = jg.tensor(rng.normal(size=p.shape)).to(p.dtype)
+        optimizer.step()
+    return optimizer
+
+
+@pytest.mark.parametrize("name", ["Adam", "ASGD"])
+def test_one_launch_updates_as_many_do(name: str) -> None:
+    """Rows of all sizes, dtypes and strides in one group, against optimizers of their own."""
+
+    def build() -> list[Any]:
+        jg.manual_seed(0)
+        shapes = ((7,), (0,), (), (300, 5), (0, 3), (1,), (4, 4))
+        made = [jg.randn(shape) for shape in shapes]
+        made += [jg.randn(6, 5, dtype=jg.float64), jg.randn(6, 5).t(), jg.randn(8, 6)[::2, ::3]]
+        return [nn.Parameter(x) for x in made]
+
+    together, apart = build(), build()
+    optimizers = [getattr(optim, name)(together)] + [getattr(optim, name)([p]) for p in apart]
+    for _ in range(3):
+        for p, q in zip(together, apart, strict=True):
+            p.grad = jg.randn_like(p)
+            q.grad = p.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    for p, q in zip(together, apart, strict=True):
+        assert jg.equal(p, q) and p.stride() == q.stride()
+
+
+def test_steps_do_not_depend_on_threads(threads: Any) -> None:
+    def run() -> list[Any]:
+        jg.manual_seed(0)
+        parameters = [nn.Parameter(jg.randn(n)) for n in (3, 200_000, 17, 150_001, 5)]
+        optimizer = steps_of("Adam", parameters)
+        assert [optimizer.state[p]["step"].item() for p in parameters] == [3.0] * 5
+        return parameters
+
+    single = run()
+    threads(2)
+    for a, b in zip(single, run(), strict=True):
+        assert jg.equal(a, b)
+
+
+def test_a_state_that_does_not_fit_is_refused() -> None:
+    p = nn.Parameter(jg.ones(3))
+    optimizer = steps_of("Adam", [p])
+    optimizer.state[p]["exp_avg"] = jg.zeros(4)
+    with pytest.raises(RuntimeError, match=r"'exp_avg' has shape \[4\].*parameter of shape \[3\]"):
+        optimizer.step()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["SGD", "Adam", "NAdam", "ASGD", "Rprop", "LBFGS"])
+def test_states_move_between_the_libraries(name: str) -> None:
+    import torch
+
+    options = {"SGD": {"momentum": 0.9}, "LBFGS": {"max_iter": 3}}.get(name, {})
+
+    def follow(lib: Any, values: Any, load: Any = None) -> Any:
+        p = lib.nn.Parameter(lib.tensor(values))
+        optimizer = getattr(lib.optim, name)([p], **options)
+        if load is not None:
+            optimizer.load_state_dict(load)
+
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = (p**4).sum() + (p.sin() * p).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(2):
+            optimizer.step(closure)
+        return p.detach().numpy(), copy.deepcopy(optimizer.state_dict())
+
+    def to_torch(value: Any) -> Any:
+        if isinstance(value, jg.Tensor):
+            return torch.from_numpy(value.numpy().copy())
+        if isinstance(value, dict):
+            return {key: to_torch(x) for key, x in value.items()}
+        return [to_torch(x) for x in value] if isinstance(value, list) else value
+
+    start = np.array([0.5, -0.25, 0.1])
+    half, state = follow(torch, start)
+    expected, _ = follow(torch, half, copy.deepcopy(state))
+    ours, own = follow(jg, start)
+    np.testing.assert_allclose(follow(jg, half, state)[0], expected, 1e-6)
+    np.testing.assert_allclose(follow(torch, ours, to_torch(own))[0], expected, 1e-6)
+
+
+def test_named_parameters() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = optim.Adam(model.named_parameters())
+    assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
+    assert optimizer.state_dict()["param_groups"][0]["param_names"] == ["weight", "bias"]
+    with pytest.raises(ValueError, match="cannot add param group without names"):
+        optimizer.add_param_group({"params": [nn.Parameter(jg.ones(1))]})
+
+
+def test_hooks_on_all_optimizers() -> None:
+    from jitgrad.optim import optimizer as module
+
+    log: list[str] = []
+    before = module.register_optimizer_step_pre_hook(lambda o, args, kwargs: log.append("before"))
+    after = module.register_optimizer_step_post_hook(lambda o, args, kwargs: log.append("after"))
+    own = optim.SGD([nn.Parameter(jg.ones(1))])
+    own.register_step_post_hook(lambda o, args, kwargs: log.append("own"))
+    own.step()
+    before.remove()
+    after.remove()
+    own.step()
+    assert log == ["before", "own", "after", "own"]
+
+
+def test_recorded_steps_differentiate() -> None:
+    """Several steps of Adam as a function of what came before: gradcheck."""
+
+    def run(start: Any, rate: Any, *gradients: Any) -> Any:
+        p = start.clone()
+        optimizer = optim.Adam([p], lr=rate, amsgrad=True, differentiable=True)
+        for gradient in gradients:
+            p.grad = gradient.clone()
+            optimizer.step()
+        return p
+
+    rng = np.random.default_rng(0)
+    inputs = [jg.tensor(rng.normal(size=3), requires_grad=True) for _ in range(3)]
+    rate = jg.tensor(0.1, dtype=jg.float64, requires_grad=True)
+    assert jg.autograd.gradcheck(run, (inputs[0], rate, *inputs[1:]))
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs_minimises_rosenbrock_as_torch_does(search: str | None) -> None:
+    import torch
+
+    def run(lib: Any) -> tuple[Any, Any]:
+        p = lib.nn.Parameter(lib.tensor([-1.2, 1.0], dtype=lib.float64))
+        rate = 1 if search else 0.002
+        optimizer = lib.optim.LBFGS([p], lr=rate, line_search_fn=search, history_size=5)
+
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = (1 - p[0]) ** 2 + 100 * (p[1] - p[0] ** 2) ** 2
+            loss.backward()
+            return loss
+
+        losses = [optimizer.step(closure).item() for _ in range(2)]
+        return optimizer.state[p]["func_evals"], [*losses, closure().item(), *p.tolist()]
+
+    calls, ours = run(jg)
+    expected, theirs = run(torch)
+    assert calls == expected
+    np.testing.assert_allclose(ours, theirs, 1e-6, 1e-9)
+
+
+def test_lbfgs_refuses() -> None:
+    p, q = (nn.Parameter(jg.ones(1)) for _ in range(2))
+    with pytest.raises(ValueError, match="parameter groups"):
+        optim.LBFGS([{"params": [p]}, {"params": [q]}])
+    with pytest.raises(RuntimeError, match="only 'strong_wolfe' is supported"):
+        optim.LBFGS([p], line_search_fn="golden").step(lambda: p.sum())
+    with pytest.raises(TypeError, match="closure"):
+        optim.LBFGS([p]).step()
+
+
+def test_sparse_adam_names_adam() -> None:
+    p = nn.Parameter(jg.ones(1))
+    optimizer = optim.SparseAdam([p])
+    optimizer.step()
+    p.grad = jg.ones(1)
+    with pytest.raises(RuntimeError, match="does not support dense gradients.*Adam"):
+        optimizer.step()
+
+
+def test_muon_takes_matrices() -> None:
+    with pytest.raises(ValueError, match="only supports 2D parameters"):
+        optim.Muon([nn.Parameter(jg.ones(2))])
+    p = nn.Parameter(jg.zeros(3, 2))
+    p.grad = jg.tensor([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+    optim.Muon([p], lr=1.0, weight_decay=0, ns_steps=10).step()
+    values = [abs(p[i][i].item()) for i in range(2)]  # near 1, whatever they were
+    assert all(0.6 < x < 1.6 for x in values)
+
+
 def test_sgd_literally() -> None:
     p = nn.Parameter(jg.tensor([1.0, 2.0]))
     optimizer = optim.SGD([p], lr=0.5, momentum=0.5)

@@ -164,6 +164,29 @@ def rebuild(lib: Any, value: Any, tensors: list[Any]) -> Any:
     return value
 
 
+def brief(x: Any) -> str:
+    """A described value in few words."""
+    if isinstance(x, Memory):
+        dense = "" if np.prod(x.shape) == x.flat.size else f" strides {x.strides}"
+        return f"{x.dtype}{list(x.shape)}{dense}"
+    if isinstance(x, tuple | list):
+        return f"[{', '.join(map(brief, x))}]"
+    if isinstance(x, dict):
+        return ", ".join(f"{key}={brief(value)}" for key, value in x.items())
+    return x.text if isinstance(x, Name) else repr(x)
+
+
+def tensors_in(described: Any) -> list[Memory]:
+    """The tensors of a described value."""
+    if isinstance(described, Memory):
+        return [described]
+    if isinstance(described, dict):
+        described = list(described.values())
+    if isinstance(described, tuple | list):
+        return [found for x in described for found in tensors_in(x)]
+    return []
+
+
 @dataclass(frozen=True)
 class Sample:
     """One call: its first argument, the others, the keywords."""
@@ -177,14 +200,6 @@ class Sample:
         return Sample(describe(sample.input), describe(sample.args), describe(sample.kwargs))
 
     def __str__(self) -> str:
-        def brief(x: Any) -> str:
-            if isinstance(x, Memory):
-                dense = "" if np.prod(x.shape) == x.flat.size else f" strides {x.strides}"
-                return f"{x.dtype}{list(x.shape)}{dense}"
-            if isinstance(x, tuple | list):
-                return f"[{', '.join(map(brief, x))}]"
-            return x.text if isinstance(x, Name) else repr(x)
-
         words = [brief(self.input), *map(brief, self.args)]
         return ", ".join(words + [f"{key}={brief(x)}" for key, x in self.kwargs.items()])
 
