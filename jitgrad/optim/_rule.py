@@ -25,7 +25,7 @@ from ..dispatch.plans import PlanCache
 from ..dtypes import BY_NAME, dtype
 from ..errors import Written
 from ..kernels import batch, cache, drivers
-from ..layout import Layout, iteration_order
+from ..layout import Layout, iteration_order, layout
 from ..tensor import Tensor
 from ._source import Operands
 
@@ -104,14 +104,15 @@ class Rule:
         together: dict[tuple[dtype, ...], list[int]] = {}
         launches = []
         for place in range(0, len(layouts), count):
-            row = layouts[place : place + count]
+            row = tuple(map(_as_real, layouts[place : place + count]))
             self._check(row)
             if all(x.dense and x.strides == row[0].strides for x in row[:wide]):
                 together.setdefault(tuple(x.dtype for x in row), []).append(place)
             else:
                 launches.append(self._apart(place, row))
         for stored, places in together.items():
-            launches.append(self._together(stored, places, [layouts[i].numel for i in places]))
+            lengths = [_as_real(layouts[i]).numel for i in places]
+            launches.append(self._together(stored, places, lengths))
         return launches
 
     def _check(self, row: tuple[Layout, ...]) -> None:
@@ -219,6 +220,16 @@ class Rule:
                     target = tensors[self.names.index(name)]
                     target.fill_(float(values[name]))
                     values[name] = target.item()  # rounded, as the kernel finds it
+
+
+def _as_real(x: Layout) -> Layout:
+    """A complex layout as that of its real and imaginary parts: a rule updates each by itself."""
+    if not x.dtype.is_complex:
+        return x
+    strides = (*(2 * s for s in x.strides), 1)
+    return layout(
+        (*x.shape, 2), strides, BY_NAME["float64" if x.dtype.itemsize == 16 else "float32"]
+    )
 
 
 def _split(steps: Sequence[str]) -> list[tuple[str, str]]:

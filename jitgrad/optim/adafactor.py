@@ -71,6 +71,8 @@ class Adafactor(Optimizer):
         return loss
 
     def _update(self, group: Mapping[str, Any], p: Tensor, grad: Tensor) -> None:
+        if p.is_complex():
+            raise RuntimeError("Adafactor does not support complex parameters")
         held = self.state[p]
         if not held:
             held.update(_begin(grad))

@@ -6,11 +6,10 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..dispatch.creation import full_like
 from ..tensor import Tensor
 from ._rule import Rule
 from ._stepping import RuleOptimizer
-from .optimizer import at_least_0, check_implementation, check_lr, new_scalar, sign_of
+from .optimizer import at_least_0, check_implementation, check_lr, filled_like, new_scalar, sign_of
 
 
 @functools.cache
@@ -85,7 +84,7 @@ class Adagrad(RuleOptimizer):
 
     def _begin(self, group: Mapping[str, Any], p: Tensor, grad: Tensor) -> dict[str, Any]:
         initial = self.defaults["initial_accumulator_value"]
-        return {"step": new_scalar(), "sum": full_like(p, initial, requires_grad=False)}
+        return {"step": new_scalar(), "sum": filled_like(p, initial)}
 
     def _rule(self, group: Mapping[str, Any]) -> Rule:
         return _rule(group["weight_decay"] != 0)

@@ -78,6 +78,8 @@ class Muon(Optimizer):
         return loss
 
     def _update(self, group: Mapping[str, Any], p: Tensor, grad: Tensor) -> None:
+        if p.is_complex():
+            raise RuntimeError("Muon does not support complex parameters")
         held, lr, momentum = self.state[p], number(group["lr"]), group["momentum"]
         if "momentum_buffer" not in held:
             held["momentum_buffer"] = zeros_like(grad)

@@ -15,7 +15,7 @@ import numpy as np
 from .. import state
 from ..autograd.grad_mode import enable_grad
 from ..dispatch.convert import clone, to
-from ..dispatch.creation import from_numpy, full
+from ..dispatch.creation import from_numpy, full, full_like
 from ..dtypes import float32, float64
 from ..nn.hooks import RemovableHandle, add_hook
 from ..nn.module import clear_grad, typename
@@ -354,6 +354,11 @@ def number(value: Any) -> float:
 def to_scalar(value: Any) -> Any:
     """A tensor of one element without dimensions; anything else as it is."""
     return value.squeeze() if isinstance(value, Tensor) and value.ndim else value
+
+
+def filled_like(x: Tensor, value: float) -> Tensor:
+    """A state tensor of one value, which the parts of complex numbers have each."""
+    return full_like(x, complex(value, value) if x.is_complex() else value, requires_grad=False)
 
 
 def sign_of(group: Mapping[str, Any]) -> int:

@@ -6,11 +6,11 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..dispatch.creation import full_like, zeros_like
+from ..dispatch.creation import zeros_like
 from ..tensor import Tensor
 from ._rule import Rule
 from ._stepping import RuleOptimizer
-from .optimizer import check_lr, new_scalar, number, sign_of
+from .optimizer import check_lr, filled_like, new_scalar, number, sign_of
 
 
 @functools.cache
@@ -74,7 +74,7 @@ class Rprop(RuleOptimizer):
         return {
             "step": new_scalar(),
             "prev": zeros_like(p),
-            "step_size": full_like(grad, number(group["lr"]), requires_grad=False),
+            "step_size": filled_like(grad, number(group["lr"])),
         }
 
     def _rule(self, group: Mapping[str, Any]) -> Rule:

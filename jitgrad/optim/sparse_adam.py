@@ -34,6 +34,17 @@ class SparseAdam(Optimizer):
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        complex_ones = [
+            [i, j]
+            for i, group in enumerate(self.param_groups)
+            for j, p in enumerate(group["params"])
+            if p.is_complex()
+        ]
+        if complex_ones:
+            raise ValueError(
+                f"Complex params at indices {complex_ones}: SparseAdam does not support complex "
+                "parameters"
+            )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Refuse the first gradient; without any, only the closure is called."""

@@ -468,3 +468,35 @@ def test_tensor_learning_rate() -> None:
     rate.mul_(0)
     optimizer.step()
     assert p.item() == 0.5
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adagrad", "Rprop"])
+def test_complex_parameters_are_pairs_of_real_ones(name: str) -> None:
+    import torch
+
+    def run(lib: Any) -> Any:
+        p = lib.from_numpy(np.array([1 + 2j, 3 - 1j])).requires_grad_()
+        p.grad = lib.from_numpy(np.array([0.5 - 1j, 2 + 0.1j]))
+        optimizer = getattr(lib.optim, name)([p], lr=0.1)
+        for _ in range(3):
+            optimizer.step()
+        return p.detach().numpy()
+
+    np.testing.assert_allclose(run(jg), run(torch), 1e-12)
+
+
+@pytest.mark.oracle
+def test_half_precision_parameters() -> None:
+    import torch
+
+    def run(lib: Any) -> Any:
+        p = lib.nn.Parameter(lib.tensor([1.0, -2.0, 3.0]).to(lib.bfloat16))
+        p.grad = lib.tensor([0.5, 1.0, -2.0]).to(lib.bfloat16)
+        optimizer = lib.optim.Adam([p], lr=0.1)
+        for _ in range(3):
+            optimizer.step()
+        assert optimizer.state[p]["exp_avg"].dtype is lib.bfloat16
+        return p.detach().to(lib.float32).numpy()
+
+    np.testing.assert_allclose(run(jg), run(torch), 0.02)

@@ -213,11 +213,15 @@ def error_differences(info: Any) -> list[str]:
         try:
             built, options = _converted((params, given.kwargs), {})
         except opdb.Inconvertible:
-            continue  # sparse or complex parameters, which cannot even be made
+            continue  # sparse parameters, which cannot even be made
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                getattr(lib.optim, info.name)(built, **options)
+                optimizer = getattr(lib.optim, info.name)(built, **options)
+                if wrong.error_on.name == "STEP_ERROR":
+                    for p in built:
+                        p.grad = p.detach().clone()
+                    optimizer.step()
         except wrong.error_type as error:
             if not re.search(wrong.error_regex, str(error)):
                 told.append(f"{given.desc}: {error} does not match {wrong.error_regex!r}")
