@@ -358,7 +358,10 @@ def to_scalar(value: Any) -> Any:
 
 def filled_like(x: Tensor, value: float) -> Tensor:
     """A state tensor of one value, which the parts of complex numbers have each."""
-    return full_like(x, complex(value, value) if x.is_complex() else value, requires_grad=False)
+    result = full_like(x, value, requires_grad=False)
+    if x.is_complex():
+        result._array()[...] = complex(value, value)
+    return result
 
 
 def sign_of(group: Mapping[str, Any]) -> int:
