@@ -22,12 +22,14 @@ from .autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from .dispatch import average_pooling as _average_pooling
 from .dispatch import diagonals as _diagonals
 from .dispatch import embedding as _embedding
 from .dispatch import factorize as _factorize
 from .dispatch import index as _index
 from .dispatch import linalg as _linalg
 from .dispatch import lu as _lu
+from .dispatch import max_pooling as _max_pooling
 from .dispatch import methods as _methods
 from .dispatch import normalization as _normalization
 from .dispatch import orthogonal as _orthogonal
@@ -234,12 +236,14 @@ for _name, _row in _ELEMENTWISE.items():
 globals().update(_legacy.TYPES)
 
 for _module in (
+    _average_pooling,
     _diagonals,
     _embedding,
     _factorize,
     _index,
     _linalg,
     _lu,
+    _max_pooling,
     _normalization,
     _orthogonal,
     _padding,

@@ -13,7 +13,7 @@ from .. import errors
 from ..dtypes import FLOATING
 from ..kernels import separable
 from ..kernels.separable import Separable
-from ..layout import Layout, image_layout
+from ..layout import Layout, dense_layout, image_layout
 from ..ops.table import structured
 from ..tensor import Tensor
 from .make import fresh
@@ -23,14 +23,17 @@ from .record import StructuredNode, node_class, record
 _plans = PlanCache()
 
 
-def mapped(x: Tensor, mapping: Separable) -> Tensor:
-    """The map applied to the last dimensions; no history."""
-    key = (mapping, x.layout)
+def mapped(x: Tensor, mapping: Separable, row_major: bool = False) -> Tensor:
+    """The map applied to the last dimensions; no history.
+
+    The result is ``row_major``, or else has its channels last where ``x`` has.
+    """
+    key = (mapping, x.layout, row_major)
     plan = _plans.get(key)
     if plan is None:
         of = x.layout
         shape = (*of.shape[: of.ndim - len(mapping.taps)], *mapping.shape)
-        out = image_layout(shape, of.dtype, of)
+        out = dense_layout(shape, of.dtype) if row_major else image_layout(shape, of.dtype, of)
         plan = _plans.add(key, (*separable.plan(mapping, of, out), out))
     run, spec, out = plan
     result = fresh(out)
@@ -44,21 +47,25 @@ class Family(NamedTuple):
 
     forward: type[StructuredNode]
     backward: type[StructuredNode]
+    row_major: bool
 
     def apply(self, x: Tensor, mapping: Separable, visible: Mapping[str, Any]) -> Tensor:
         """The operator, recorded; ``visible`` are the attributes that its node shows."""
-        result = mapped(x, mapping)
+        result = mapped(x, mapping, self.row_major)
         record(self.forward, (x,), (result,), {**visible, "map": mapping})
         return result
 
 
-def family(name: str, node: str) -> Family:
-    """The rows ``name`` and ``name_backward``, under PyTorch's names of their nodes."""
+def family(name: str, node: str, *, row_major: bool = False) -> Family:
+    """The rows ``name`` and ``name_backward``, under PyTorch's names of their nodes.
+
+    ``row_major`` says that results are laid out so even where the channels of the input are last.
+    """
 
     both: Family
 
     def adjoint(grad: Tensor, map: Separable) -> Tensor:
-        result = mapped(grad, map.adjoint)
+        result = mapped(grad, map.adjoint, row_major)
         record(both.backward, (grad,), (result,), {"map": map})
         return result
 
@@ -74,7 +81,7 @@ def family(name: str, node: str) -> Family:
         node=node.removesuffix("Backward0") + "BackwardBackward0",
         jvp={"gradient": lambda tangent, map: adjoint(tangent, map)},
     )  # fmt: skip
-    both = Family(node_class(forward), node_class(backward))
+    both = Family(node_class(forward), node_class(backward), row_major)
     return both
 
 

@@ -120,7 +120,7 @@ _MODES = {
     "circular": (_wrapped, "circular_pad", "CopySlices"),
 }
 _FAMILIES = {
-    (mode, rank): family(f"{name}{rank}d", node.format(rank))
+    (mode, rank): family(f"{name}{rank}d", node.format(rank), row_major=mode == "circular")
     for mode, (_, name, node) in _MODES.items()
     for rank in (1, 2, 3)
 }

@@ -131,7 +131,7 @@ def kernel(p0, p1, p2, p3, s0, s1, s2, s3, n, extras):
         to = d * yd + h * yh
 """
 
-# extras: how far a run of neighbouring inputs reaches, and its distance from the outputs.
+# e[9:12]: where a run of neighbouring inputs begins and ends, and its distance from the outputs.
 _TAKE = """
         at = index0[d] * xd + index1[h] * xh
         if xw == 1 and yw == 1:
@@ -147,7 +147,9 @@ _TAKE = """
                 y[to + j * yw] = x[at + index2[j] * xw]
 """
 
+# e[9]: the number of taps in a row's line, if it is the same for every output.
 _SUM = """
+        same = e[9]
         for j in range(columns):
             line[j] = T(0)
         for a in range(first0[d], first0[d + 1]):
@@ -161,11 +163,26 @@ _SUM = """
                     for j in range(columns):
                         line[j] += {strided_term}
         {row_divisor}
-        for j in range(width):
-            total = T(0)
-            for c in range(first2[j], first2[j + 1]):
+        if same == 1:
+            for j in range(width):
+                total = {one_term}
+                {divisor}
+                y[to + j * yw] = {value}
+        elif same == 2:
+            for j in range(width):
+                c = 2 * j
+                total = {term}
+                c += 1
                 total += {term}
-            y[to + j * yw] = {value}
+                {divisor}
+                y[to + j * yw] = {value}
+        else:
+            for j in range(width):
+                total = T(0)
+                for c in range(first2[j], first2[j + 1]):
+                    total += {term}
+                {divisor}
+                y[to + j * yw] = {value}
 """
 
 
@@ -191,10 +208,10 @@ def _source(d: dtype, kind: str) -> str:
     tables = f"{tables}\n    line = np.empty(columns, T)".replace("; \n", "\n")
     value = "total"
     if divided:
-        value = "total / (part * divisor2[j])"
+        value = "total / by"
         if compute.category != FLOATING:  # towards zero, as C divides
-            value = "(abs(total) // (part * divisor2[j])) * (1 if total >= 0 else -1)"
-    times = "w * " if weighted else ""
+            value = "abs(total) // abs(by) * (1 if (total < 0) == (by < 0) else -1)"
+    times, times2 = ("w * ", "weight2[j] * ") if weighted else ("", "")
     pointers = {f"p_{name}" for name in (d.name, compute.name, "int64")}
     return _HEAD.format(
         pointers=", ".join(sorted(pointers)), compute=numpy_name(compute), x=d.name, y=d.name,
@@ -203,7 +220,9 @@ def _source(d: dtype, kind: str) -> str:
         row_weight="w = weight0[a] * weight1[b]" if weighted else "pass",
         row_term=f"{times}T(x[at + j])",
         strided_term=f"{times}T(x[at + j * xw])",
+        one_term=f"{times2}line[index2[j]]",
         row_divisor="part = divisor0[d] * divisor1[h]" if divided else "pass",
+        divisor="by = part * divisor2[j]" if divided else "pass",
         term="weight2[c] * line[index2[c]]" if weighted else "line[index2[c]]",
         value=store(value, compute),
     )  # fmt: skip
@@ -231,6 +250,12 @@ def _packed(numbers: np.ndarray, d: dtype) -> np.ndarray:
     return np.frombuffer(data + bytes(-len(data) % 8), np.int64)
 
 
+def _taps_of_each(taps: Taps) -> int:
+    """The number of taps of every output; 0 where it differs, or there are none."""
+    counts = np.diff(taps.first)
+    return int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
+
+
 def _longest_run(index: np.ndarray) -> tuple[int, int, int]:
     """The first longest stretch where each input follows the one before: its start, end, offset."""
     if not len(index):
@@ -250,7 +275,6 @@ def plan(mapping: Separable, x: Layout, y: Layout) -> Plan:
     split = x.ndim - rank
     planes = Nest(x.shape[:split], (x.strides[:split], y.strides[:split])).merged()
     tables: list[np.ndarray]
-    run = (0, 0, 0)
     if all(t.picks for t in taps):
         kind = "take"
         tables = [t.index for t in taps]
@@ -268,6 +292,7 @@ def plan(mapping: Separable, x: Layout, y: Layout) -> Plan:
         if divided:
             ones = [np.ones(len(t)) if t.divisor is None else t.divisor for t in taps]
             tables += [_packed(w, d.compute) for w in ones]
+        run = (_taps_of_each(taps[2]), 0, 0)
         rows = np.mean([len(t.index) / max(len(t), 1) for t in taps[:2]])
         work = int(taps[2].size * rows + 4 * len(taps[2].index))
     fixed = [len(taps[1]), taps[2].size, len(taps[2])]
