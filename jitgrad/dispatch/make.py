@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
 from collections.abc import Iterable
@@ -79,6 +80,15 @@ def constant(number: Any) -> Tensor:
             ) from error
         _constants[key] = found
     return found
+
+
+@functools.cache
+def number(value: float, d: dtypes.dtype) -> Tensor:
+    """A number as a 0-d tensor of a dtype; shared, so never written."""
+    result = fresh(dense_layout((), d))
+    result.counter = result.storage  # not of inference mode, in which it may be made
+    result._array()[()] = value
+    return result
 
 
 def python_number(value: Any) -> Any:

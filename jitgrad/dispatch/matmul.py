@@ -37,7 +37,8 @@ _NAMES = {"float32": "float", "float64": "double", "int64": "long int", "int32":
 _plans = PlanCache()
 
 
-def _c_name(d: dtypes.dtype) -> str:
+def c_name(d: dtypes.dtype) -> str:
+    """A dtype as C calls it, for messages."""
     return _NAMES.get(d.name, d.name)
 
 
@@ -50,8 +51,8 @@ def _check(name: str, *operands: Tensor) -> None:
     for t in operands[1:]:
         if t.layout.dtype is not first:
             raise RuntimeError(
-                f"expected m1 and m2 to have the same dtype, but got: {_c_name(first)} != "
-                f"{_c_name(t.layout.dtype)} in {name}()"
+                f"expected m1 and m2 to have the same dtype, but got: {c_name(first)} != "
+                f"{c_name(t.layout.dtype)} in {name}()"
             )
     if first.category == dtypes.BOOL:
         raise errors.unsupported("addmm_impl_cpu_", first)

@@ -29,26 +29,12 @@ from ..storage import Storage
 from ..tensor import Tensor, make
 from .convert import contiguous, copy_, copy_elements
 from .elementwise import functions, prepare_out
-from .make import alias, constant, dense, fresh, ints_argument
+from .make import alias, constant, dense, fresh, ints_argument, number
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class
 from .reduction import mean as mean_of
 from .reduction import sum as sum_of
 from .view import reshape, select
-
-_NUMBERS: dict[tuple[int, dtype], Tensor] = {}
-
-
-def _number(value: int, d: dtype) -> Tensor:
-    """A 0-d tensor that stands for a weight or bias that is not there."""
-    found = _NUMBERS.get((value, d))
-    if found is None:
-        found = fresh(dense_layout((), d))
-        found.counter = found.storage  # not of inference mode, in which it may be made
-        found._array()[()] = value
-        _NUMBERS[value, d] = found
-    return found
-
 
 # Gradients ----------------------------------------------------------------------------------------
 _programs = PlanCache()
@@ -193,7 +179,7 @@ def _affine(weight: Tensor | None, bias: Tensor | None, of: Layout, shape: Any) 
     """Weight and bias, or what stands for them: both vectors, or both numbers."""
     d = of.dtype
     if weight is None and bias is None:
-        return _number(1, d), _number(0, d)
+        return number(1, d), number(0, d)
     if weight is None:
         return _filled(1, shape, d), bias
     return weight, bias if bias is not None else _filled(0, shape, d)
@@ -201,7 +187,7 @@ def _affine(weight: Tensor | None, bias: Tensor | None, of: Layout, shape: Any) 
 
 def _filled(value: int, shape: Any, d: dtype) -> Tensor:
     result = dense(shape, d)
-    copy_elements(_number(value, d), result)
+    copy_elements(number(value, d), result)
     return result
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import functional, init, utils
+from . import attention, functional, init, utils
 from .activation import (
     CELU,
     ELU,

@@ -37,6 +37,7 @@ from ._activations import (
     tanhshrink,
     threshold,
 )
+from ._attention import scaled_dot_product_attention
 from ._distributions import (
     cosine_embedding_loss,
     gaussian_nll_loss,
@@ -103,6 +104,7 @@ from ._pooling import (
 
 __all__ = [
     "pad",
+    "scaled_dot_product_attention",
     "embedding",
     "embedding_bag",
     "batch_norm",
