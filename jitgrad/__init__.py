@@ -26,6 +26,7 @@ from .dispatch import average_pooling as _average_pooling
 from .dispatch import diagonals as _diagonals
 from .dispatch import embedding as _embedding
 from .dispatch import factorize as _factorize
+from .dispatch import histogram as _histogram
 from .dispatch import index as _index
 from .dispatch import linalg as _linalg
 from .dispatch import lu as _lu
@@ -39,6 +40,7 @@ from .dispatch import rearrange as _rearrange
 from .dispatch import rows as _rows
 from .dispatch import running as _running
 from .dispatch import scatter as _scatter
+from .dispatch import segments as _segments
 from .dispatch import sorting as _sorting
 from .dispatch import special as _special
 from .dispatch import split as _split
@@ -64,6 +66,7 @@ from .dispatch.creation import (
     asarray,
     empty,
     empty_like,
+    empty_permuted,
     empty_strided,
     eye,
     from_numpy,
@@ -71,6 +74,7 @@ from .dispatch.creation import (
     full_like,
     is_tensor,
     linspace,
+    logspace,
     numel,
     ones,
     ones_like,
@@ -79,6 +83,7 @@ from .dispatch.creation import (
     zeros,
     zeros_like,
 )
+from .dispatch.creation import range_ as _range
 from .dispatch.elementwise import functions as _functions
 from .dispatch.lines import cumsum, log_softmax, softmax
 from .dispatch.matmul import addmm, addmv, baddbmm, bmm, dot, matmul, mm, mv, outer
@@ -128,6 +133,7 @@ from .dispatch.shape import (
     stack,
     vstack,
 )
+from .dispatch.shape import shapes_broadcast as broadcast_shapes
 from .dispatch.view import (
     adjoint,
     as_strided,
@@ -226,6 +232,8 @@ divide = true_divide = div
 clip = clamp
 swapdims = transpose
 moveaxis = movedim
+ger = outer
+range = _range
 
 is_inference = Tensor.is_inference
 
@@ -234,12 +242,14 @@ for _name, _row in _ELEMENTWISE.items():
         globals().setdefault(_public, _functions[_name])
 
 globals().update(_legacy.TYPES)
+globals().update({_name: getattr(Tensor, _name) for _name in _legacy.INPLACE.split()})
 
 for _module in (
     _average_pooling,
     _diagonals,
     _embedding,
     _factorize,
+    _histogram,
     _index,
     _linalg,
     _lu,
@@ -252,6 +262,7 @@ for _module in (
     _rows,
     _running,
     _scatter,
+    _segments,
     _sorting,
     _special,
     _split,

@@ -508,6 +508,16 @@ def _into(name: str, out: Tensor, result: Tensor) -> Tensor:
     return convert.copy_(out, result)
 
 
+def _check_ends(name: str, start: Any, end: Any) -> None:
+    """The ends of a row of numbers are numbers, or 0-d tensors."""
+    ranks = [x.layout.ndim if isinstance(x, Tensor) else 0 for x in (start, end)]
+    if any(ranks):
+        raise RuntimeError(
+            f"{name} only supports 0-dimensional start and end tensors, but got start with "
+            f"{ranks[0]} dimension(s) and end with {ranks[1]} dimension(s)."
+        )
+
+
 def linspace(
     start: Any,
     end: Any,
@@ -520,6 +530,7 @@ def linspace(
     **ignored: Any,
 ) -> Tensor:
     """``steps`` values from ``start`` to ``end``, both included."""
+    _check_ends("linspace", start, end)
     start, end = _numeric("linspace", start, end)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
@@ -540,6 +551,77 @@ def linspace(
     result = _of_values(np.trunc(values) if not d.is_floating_point else values, d)
     result = result if out is None else _into("linspace", out, result)
     return _finish(result, requires_grad, device, ignored)
+
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **ignored: Any,
+) -> Tensor:
+    """``base`` to the powers of :func:`linspace`, computed in float64."""
+    _check_ends("logspace", start, end)
+    d = dtype_argument("logspace", dtype) or state.get_default_dtype()
+    powers = linspace(start, end, steps, dtype=dtypes.float64)._array()
+    with np.errstate(all="ignore"):
+        values = np.power(np.float64(base), powers)
+    result = _of_values(np.trunc(values) if not d.is_floating_point else values, d)
+    result = result if out is None else _into("logspace", out, result)
+    return _finish(result, requires_grad, device, ignored)
+
+
+def range_(start: Any = 0, end: Any = None, step: Any = 1, **options: Any) -> Tensor:
+    """:func:`arange` that includes ``end``, and is float unless told otherwise. Deprecated."""
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is "
+        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
+        "values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    if end is None:
+        start, end = 0, start
+    count = math.floor((end - start) / step) + 1
+    if step == 0 or count < 1:
+        raise RuntimeError(
+            "step must be nonzero" if step == 0
+            else "upper bound and lower bound inconsistent with step sign"
+        )  # fmt: skip
+    d = options.pop("dtype", None) or state.get_default_dtype()
+    result = _of_values(np.float64(start) + np.float64(step) * np.arange(count), d)
+    return _finish(
+        result, options.pop("requires_grad", False), options.pop("device", None), options
+    )
+
+
+def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **options: Any) -> Tensor:
+    """Undefined values whose dimensions lie in memory in the given order, slowest first."""
+    rank = len(size)
+    if len(physical_layout) != rank:
+        raise RuntimeError(
+            "Number of dimensions in size does not match the length of the physical_layout; i.e. "
+            f"len(size) = {rank} is not equal to len(physical_layout) = {len(physical_layout)}"
+        )
+    strides, step = [0] * rank, 1
+    for at, d in enumerate(physical_layout):
+        if not 0 <= d < rank:
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {rank - 1}, but got {d} at "
+                f"index {at}).  NB: negative dims not currently supported; file an issue if you "
+                "want it."
+            )
+        if d in physical_layout[:at]:
+            raise RuntimeError("Duplicate dim not allowed")
+    for d in reversed(physical_layout):
+        strides[d] = step
+        step *= max(size[d], 1)
+    return empty_strided(size, strides, **options)
 
 
 def eye(

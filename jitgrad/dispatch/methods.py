@@ -15,6 +15,7 @@ from . import (
     creation,
     diagonals,
     factorize,
+    histogram,
     index,
     indexing,
     linalg,
@@ -159,6 +160,7 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
             sorting,
             linalg,
             factorize,
+            histogram,
             lu,
             orthogonal,
         )
@@ -188,6 +190,7 @@ _METHODS: dict[str, Any] = {
     "all": reduction.all_,
     "split": split.split_method,
     "type": convert.type_,
+    "ger": matmul.outer,
     "swapdims": view.transpose,
     "swapdims_": reshaping.transpose_,
     "moveaxis": view.movedim,

@@ -302,6 +302,17 @@ def nonzero(self: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) 
     return found
 
 
+def nonzero_static(self: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first ``size`` rows of :func:`nonzero`, filled up with ``fill_value``."""
+    if size < 0:
+        raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
+    rows = nonzero(self)
+    result = rows.new_full((size, self.layout.ndim), fill_value)
+    count = min(size, rows.layout.shape[0])
+    result._array()[:count] = rows._array()[:count]
+    return result
+
+
 def argwhere(self: Tensor) -> Tensor:
     """The coordinates of the elements that are not zero: ``nonzero(self)``."""
     return nonzero(self)
@@ -340,5 +351,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     return result
 
 
-METHODS = "take put put_ masked_select masked_scatter masked_scatter_ nonzero argwhere"
-FUNCTIONS = "take put masked_select masked_scatter nonzero argwhere"
+METHODS = (
+    "take put put_ masked_select masked_scatter masked_scatter_ nonzero nonzero_static argwhere"
+)
+FUNCTIONS = "take put masked_select masked_scatter nonzero nonzero_static argwhere"

@@ -146,6 +146,88 @@ def cumulative_trapezoid(
 
 
 # Covariance ---------------------------------------------------------------------------------------
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """Estimates of the derivatives along dimensions, by central differences of second order.
+
+    Args:
+        spacing: between the samples: one number, one for each dimension, or tensors of coordinates.
+        dim: one dimension or several; by default all.
+        edge_order: 1 or 2, the order of the one-sided differences at the ends.
+    """
+    if input.layout.dtype is dtypes.uint8:
+        raise RuntimeError("torch.gradient does not support uint8 input.")
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    rank = input.layout.ndim
+    given = range(rank) if dim is None else (dim,) if isinstance(dim, int) else dim
+    dims = [normalize_dim(d, rank) for d in given]
+    for d in dims:
+        if dims.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    spacing = 1 if spacing is None else spacing
+    if not isinstance(spacing, list | tuple):
+        spacing = [spacing] * len(dims)
+    if len(spacing) != len(dims):
+        what = (
+            f"'self.dim() = {rank}', since dim argument was not given,"
+            if dim is None
+            else f"{len(dims)}, the number of dims,"
+        )
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
+            f"equal to {what} but got a list of length {len(spacing)}"
+        )
+    if any(input.layout.shape[d] <= edge_order for d in dims):
+        raise RuntimeError(
+            "torch.gradient expected each dimension size to be at least edge_order+1"
+        )
+    if input.layout.dtype is dtypes.bool_:
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported.")
+    return tuple(_derivative(input, h, d, edge_order) for h, d in zip(spacing, dims, strict=True))
+
+
+def _derivative(y: Tensor, spacing: Any, dim: int, edge_order: int) -> Tensor:
+    n = y.layout.shape[dim]
+
+    def part(start: int, size: int) -> Tensor:
+        return narrow(y, dim, start, size)
+
+    def ends(first: Any, second: Any, a: Tensor, b: Tensor, c: Tensor | None) -> Tensor:
+        """The derivative at ``a`` from the values at the distances ``first`` and ``second``."""
+        slope = _f["div"](_f["sub"](b, a), first)
+        if c is None:
+            return slope
+        # Of the parabola through the three points.
+        other = _f["div"](_f["sub"](c, b), second)
+        bend = _f["div"](_f["sub"](other, slope), first + second)
+        return _f["sub"](slope, _f["mul"](bend, first))
+
+    middle = []
+    if isinstance(spacing, Tensor):
+        steps = diff(spacing)
+        widths = [steps[0], steps[min(1, n - 2)], steps[n - 2], steps[max(n - 3, 0)]]
+        shape = [1] * y.layout.ndim
+        shape[dim] = -1
+        if n > 2:
+            left, right = (x.reshape(shape) for x in (steps[:-1], steps[1:]))
+            up = _f["div"](_f["sub"](part(2, n - 2), part(1, n - 2)), right)
+            down = _f["div"](_f["sub"](part(1, n - 2), part(0, n - 2)), left)
+            weighted = _f["add"](_f["mul"](up, left), _f["mul"](down, right))
+            middle = [_f["div"](weighted, _f["add"](left, right))]
+    else:
+        widths = [spacing] * 4
+        if n > 2:
+            middle = [_f["div"](_f["sub"](part(2, n - 2), part(0, n - 2)), 2 * spacing)]
+    second = edge_order == 2
+    first = ends(widths[0], widths[1], part(0, 1), part(1, 1), part(2, 1) if second else None)
+    last = ends(
+        -widths[2], -widths[3], part(n - 1, 1), part(n - 2, 1), part(n - 3, 1) if second else None
+    )
+    return cat([first, *middle, last], dim)
+
+
 def cov(
     self: Tensor,
     *,
@@ -226,4 +308,4 @@ def corrcoef(self: Tensor) -> Tensor:
 
 
 METHODS = "cumprod_ cumsum_ logcumsumexp diff cov corrcoef"
-FUNCTIONS = "logcumsumexp diff trapezoid trapz cumulative_trapezoid cov corrcoef"
+FUNCTIONS = "gradient logcumsumexp diff trapezoid trapz cumulative_trapezoid cov corrcoef"

@@ -255,8 +255,21 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
 
 
 def shapes_broadcast(*shapes: Any) -> Size:
-    """The shape that shapes (or sizes of vectors) broadcast to."""
-    return Size(broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes)))
+    """The shape that shapes (or sizes of vectors) broadcast to; RuntimeError where they do not."""
+    result: tuple[int, ...] = ()
+    for at, given in enumerate(shapes):
+        shape = (given,) if isinstance(given, int) else tuple(given)
+        if any(size < 0 for size in shape):
+            raise ValueError("Attempting to broadcast a dimension with negative length!")
+        for k in range(1, min(len(shape), len(result)) + 1):
+            if shape[-k] != result[-k] and 1 not in (shape[-k], result[-k]):
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {shape[-k]} at -{k}! "
+                    f"Mismatching argument at index {at} had {shape}; but expected shape should be "
+                    f"broadcastable to {list(result)}"
+                )
+        result = broadcast_shapes(result, shape)
+    return Size(result)
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:

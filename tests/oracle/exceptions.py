@@ -25,6 +25,7 @@ _BY_REASON: dict[str, tuple[str, ...]] = {
     "uninitialised memory has no values to compare": (
         "empty",
         "empty_like",
+        "empty_permuted",
         "empty_strided",
         "new_empty",
         "new_empty_strided",
@@ -144,7 +145,6 @@ _BY_REASON: dict[str, tuple[str, ...]] = {
         "amin: errors",
         "aminmax: errors",
     ),
-    "other words for tensors that are not numbers": ("linspace: errors",),
     "other words for a start that is no number": ("narrow: errors",),
     "other words for a 0-d tensor": ("nn.functional.prelu: errors",),
     "the bounds are not compared": ("nn.functional.rrelu: errors",),

@@ -56,15 +56,26 @@ def full_name(op: Any) -> str:
 
 
 def resolve(lib: Any, name: str) -> Any:
-    """The function or Tensor method that a library has by this name; None if it has none."""
+    """The function, Tensor method or attribute, or in-place method that a library has by this name.
+
+    None if it has none.
+    """
     found = lib
     for part in name.split("."):
         found = getattr(found, part, None)
         if found is None:
             break
-    if found is None and "." not in name:
-        found = getattr(lib.Tensor, name, None)
-    return found if callable(found) else None
+    if callable(found) or "." in name:
+        return found if callable(found) else None
+    method = getattr(lib.Tensor, name, None)
+    if callable(method):
+        return method
+    if method is not None:  # x.T
+        return lambda self: getattr(self, name)
+    written = getattr(lib.Tensor, f"{name}_", None)  # exponential_
+    if written is None:
+        return None
+    return lambda self, *args, **kwargs: written(self.clone(), *args, **kwargs)
 
 
 @cache
@@ -96,8 +107,9 @@ class Memory:
     def of(tensor: Any) -> Memory:
         torch = torch_or_skip()
         name = str(tensor.dtype).removeprefix("torch.")
-        if tensor.layout != torch.strided or not hasattr(jitgrad(), name):
-            raise Inconvertible(f"{tensor.layout}, {name}")
+        there = tensor.layout == torch.strided and tensor.device.type == "cpu"
+        if not there or not hasattr(jitgrad(), name):
+            raise Inconvertible(f"{tensor.layout}, {tensor.device}, {name}")
         if tensor.numel() > LARGEST or tensor.is_conj() or tensor.is_neg():
             raise Inconvertible("size, or conjugate")
         plain = tensor.detach()
