@@ -37,7 +37,6 @@ LAYERS = {
     "jitgrad.autograd": 5,
     "jitgrad.dispatch": 6,
     "jitgrad.compile": 7,
-    "jitgrad.data": 7,
     "jitgrad.distributed": 7,
     "jitgrad.fft": 7,
     "jitgrad.func": 7,
