@@ -31,7 +31,7 @@ from .. import cache as kernel_cache
 from .. import threads
 from ..abi import BUFFER
 from . import features
-from .template import BODY, HEADER
+from .template import BODY, HEADER, PACK
 
 # numba.get_num_threads() compiles to a process address, which would keep the driver off the disk;
 # the symbol behind it does not.
@@ -77,7 +77,7 @@ def source(tile: features.Tile, stored: dtypes.dtype) -> str:
         transposable=tile.size >= 4,  # a transposition of bytes would be 64 vectors wide
         vectors=features.VECTORS,
     )
-    return with_unique_names(header + BODY)
+    return with_unique_names(header + PACK + BODY)
 
 
 def with_unique_names(text: str) -> str:

@@ -34,7 +34,8 @@ copy_vector = micro.copy_vector("{dtype}", LANES)
 multiply_add = micro.multiply_adder("{dtype}")
 """
 
-BODY = '''
+# A part of its own, because convolutions pack as well.
+PACK = '''
 @njit(**OPTIONS)
 def pack(source, x_step, k_step, readable, depth, target, width):
     """target[k, x] = source[x, k], as `depth` rows of `width` elements; source has `readable` x.
@@ -72,8 +73,9 @@ def pack(source, x_step, k_step, readable, depth, target, width):
             row[x] = T(0)
         source += k_step
         target += width * SIZE
+'''
 
-
+BODY = '''
 @njit(**OPTIONS)
 def multiply(m, n, k, a, a_row, a_col, b, b_row, b_col, c, c_row, c_col, accumulate):
     """C (+)= A @ B; m, n, k at least 1. A C contiguous along neither axis goes through a copy."""

@@ -1,0 +1,306 @@
+"""The sources of the convolution kernels of one dtype, in Numba's Python.
+
+Three cores, called as ``kernel(spec, a, b, c, d, task)`` with the address of an int64 spec whose
+words are named by FIELDS (plan.py writes them) and the addresses of four operands:
+
+- ``window``: input, weights, bias, results. Convolutions and their adjoints (transposed ones, which
+  are the gradients of the input) are sums over taps of weights and shifted inputs; they differ only
+  in which taps a result sees.
+- ``weights``: input, incoming gradient, sums. The gradient of the weights, in a few parts over
+  different images.
+- ``total``: sums, gradient of the weights. Adds those parts up and brings them in order.
+
+No matrix of input windows is ever made. A block of the input is copied once, with its padding as
+zeros, and for strides with the elements of each remainder together, so that whatever a tap reads
+for neighbouring results lies side by side; then tap t of result p is element p + offset(t) of the
+block, rows following each other as one long line. The few places of that line that belong to no
+result (as many as a filter is wide, less one, at the end of a row) are computed and not stored.
+"""
+
+from __future__ import annotations
+
+FIELDS = """
+tasks slices batch groups channels rows
+size_d size_h size_w block_d block_h block_w blocks_d blocks_h blocks_w
+x_n x_g x_c x_d x_h x_w
+stride_d stride_h stride_w low_d low_h low_w phases_d phases_h phases_w residues
+extent_d extent_h extent_w line pitch plane phase channel scratch direct
+w_g w_row w_channel bias_step vectors tiles tile_count
+o_n o_g o_row subs sub_number
+out_d out_h out_w y_n y_g y_c y_d y_h taps tap_rows parts padded panel
+""".split()
+
+SUB_FIELDS = "offset size_d size_h size_w o_d o_h o_w taps count".split()
+
+HEADER = """
+from numba import njit, {dtype} as T
+from jitgrad.kernels.abi import p_{dtype} as at, p_int64 as words
+from jitgrad.kernels.gemm import micro
+from jitgrad.kernels.gemm.micro import allocate, release
+from jitgrad.kernels.conv import micro as tiles
+from jitgrad.kernels.conv.micro import clear
+
+SIZE, LANES, TRANSPOSABLE, SUB_SIZE = {size}, {lanes}, {transposable}, {sub_size}
+{fields}
+OPTIONS = dict(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""
+
+FILL = '''
+copy = tiles.copy_line("{dtype}", LANES)
+
+@njit(**OPTIONS)
+def fill(spec, source, first, last, start_d, start_h, start_w, target):
+    """Copy the block of channels first..last of an image, which begins at the given results."""
+    s = words(spec)
+    clear(target, (last - first) * s[CHANNEL])
+    step = s[STRIDE_W] * s[X_W]
+    for c in range(first, last):
+        for a in range(s[PHASES_D]):
+            d = start_d * s[STRIDE_D] + s[s[RESIDUES] + a] - s[LOW_D]
+            for b in range(s[PHASES_H]):
+                h = start_h * s[STRIDE_H] + s[s[RESIDUES] + s[PHASES_D] + b] - s[LOW_H]
+                for e in range(s[PHASES_W]):
+                    w = (start_w * s[STRIDE_W]
+                         + s[s[RESIDUES] + s[PHASES_D] + s[PHASES_H] + e] - s[LOW_W])
+                    low, high = inside(w, s[STRIDE_W], s[SIZE_W], s[EXTENT_W])
+                    if low >= high:
+                        continue
+                    block = (target + (c - first) * s[CHANNEL] + low * SIZE
+                             + ((a * s[PHASES_H] + b) * s[PHASES_W] + e) * s[PHASE])
+                    image = source + c * s[X_C] + (w + low * s[STRIDE_W]) * s[X_W]
+                    from_d, to_d = inside(d, s[STRIDE_D], s[SIZE_D], s[EXTENT_D])
+                    from_h, to_h = inside(h, s[STRIDE_H], s[SIZE_H], s[EXTENT_H])
+                    for i in range(from_d, to_d):
+                        for j in range(from_h, to_h):
+                            read = (image + (d + i * s[STRIDE_D]) * s[X_D]
+                                    + (h + j * s[STRIDE_H]) * s[X_H])
+                            write = block + i * s[PLANE] + j * s[LINE]
+                            if step == SIZE:
+                                copy(read, write, high - low)
+                            else:
+                                line = at(write)
+                                for k in range(high - low):
+                                    line[k] = at(read + k * step)[0]
+
+
+@njit(**OPTIONS)
+def inside(first, step, size, count):
+    """Which of first, first + step, .. (so many) lie in [0, size): a range of their numbers."""
+    low = max(0, (step - 1 - first) // step)
+    return low, min(count, (size - 1 - first) // step + 1)
+'''
+
+WINDOW = '''
+tile = tiles.window_tile("{dtype}", LANES, {masked}, {shapes})
+
+@njit(**OPTIONS)
+def sweep(spec, sub, base, weights, bias, target, lines, width, first, last, buffer):
+    """All results of a plane, for the row tiles first..last."""
+    s = words(spec)
+    f = s[SUBS] + sub * SUB_SIZE
+    pitch = s[PITCH]
+    total = (lines - 1) * pitch + width
+    taps = spec + 8 * s[f + SUB_TAPS]
+    count = s[f + SUB_COUNT]
+    o_h, o_w = s[f + SUB_O_H], s[f + SUB_O_W]
+    place = 0
+    while place < total:
+        line = place // pitch
+        if place - line * pitch >= width:
+            line += 1
+            place = line * pitch
+        vectors = s[VECTORS]
+        while vectors > 1 and vectors // 2 * LANES >= total - place:
+            vectors //= 2
+        columns = vectors * LANES
+        low = line * pitch - place
+        number = min((place + columns - 1) // pitch, lines - 1) - line + 1
+        for t in range(first, last):
+            row, height = s[s[TILES] + 2 * t], s[s[TILES] + 2 * t + 1]
+            a = weights + row * s[W_ROW]
+            b = base + place * SIZE
+            start = target + row * s[O_ROW] + line * o_h
+            if o_w == SIZE:
+                tile(height, vectors, a, s[W_ROW], s[W_CHANNEL], b, s[CHANNEL], taps, count,
+                     s[CHANNELS], bias + row * s[BIAS_STEP], s[BIAS_STEP], total - place,
+                     start - low * SIZE, s[O_ROW], low, width, pitch, o_h - pitch * SIZE, number)
+            else:
+                tile(height, vectors, a, s[W_ROW], s[W_CHANNEL], b, s[CHANNEL], taps, count,
+                     s[CHANNELS], bias + row * s[BIAS_STEP], s[BIAS_STEP], total - place,
+                     buffer, columns * SIZE, 0, columns, columns, 0, 1)
+                for i in range(height):
+                    values = at(buffer + i * columns * SIZE)
+                    for r in range(number):
+                        at_row = start + i * s[O_ROW] + r * o_h
+                        for x in range(max(0, low + r * pitch),
+                                       min(columns, low + r * pitch + width)):
+                            at(at_row + (x - low - r * pitch) * o_w)[0] = values[x]
+        place += columns
+
+
+@njit(**OPTIONS)
+def only_bias(spec, f, bias, target, depth, lines, width, first, last):
+    """Results that no tap reaches."""
+    s = words(spec)
+    for t in range(first, last):
+        row = s[s[TILES] + 2 * t]
+        for i in range(row, row + s[s[TILES] + 2 * t + 1]):
+            value = at(bias + i * s[BIAS_STEP])[0]
+            for z in range(depth):
+                for y in range(lines):
+                    at_row = target + i * s[O_ROW] + z * s[f + SUB_O_D] + y * s[f + SUB_O_H]
+                    for x in range(width):
+                        at(at_row + x * s[f + SUB_O_W])[0] = value
+
+
+def kernel(spec, x, w, bias, out, task):
+    s = words(spec)
+    blocks = s[BLOCKS_D] * s[BLOCKS_H] * s[BLOCKS_W]
+    units = s[BATCH] * s[GROUPS] * blocks
+    slices, parts = s[SLICES], s[TASKS] // s[SLICES]
+    part, piece = task // slices, task % slices
+    first = s[TILE_COUNT] * piece // slices
+    last = s[TILE_COUNT] * (piece + 1) // slices
+    memory = allocate(s[SCRATCH] + 64)
+    buffer = (memory + 63) & -64
+    scratch = buffer + s[PANEL]
+    for unit in range(units * part // parts, units * (part + 1) // parts):
+        image, block = unit // blocks, unit % blocks
+        n, g = image // s[GROUPS], image % s[GROUPS]
+        start_w = block % s[BLOCKS_W] * s[BLOCK_W]
+        start_h = block // s[BLOCKS_W] % s[BLOCKS_H] * s[BLOCK_H]
+        start_d = block // (s[BLOCKS_W] * s[BLOCKS_H]) * s[BLOCK_D]
+        base = x + n * s[X_N] + g * s[X_G]
+        if s[DIRECT]:
+            base += start_d * s[X_D] + start_h * s[X_H] + start_w * SIZE
+        else:
+            fill(spec, base, 0, s[CHANNELS], start_d, start_h, start_w, scratch)
+            base = scratch
+        for sub in range(s[SUB_NUMBER]):
+            f = s[SUBS] + sub * SUB_SIZE
+            depth = min(s[BLOCK_D], s[f + SUB_SIZE_D] - start_d)
+            lines = min(s[BLOCK_H], s[f + SUB_SIZE_H] - start_h)
+            width = min(s[BLOCK_W], s[f + SUB_SIZE_W] - start_w)
+            if depth <= 0 or lines <= 0 or width <= 0:
+                continue
+            target = (out + n * s[O_N] + g * s[O_G] + s[f + SUB_OFFSET] + start_d * s[f + SUB_O_D]
+                      + start_h * s[f + SUB_O_H] + start_w * s[f + SUB_O_W])
+            offset = bias + g * s[ROWS] * s[BIAS_STEP]
+            if s[f + SUB_COUNT] == 0:
+                only_bias(spec, f, offset, target, depth, lines, width, first, last)
+                continue
+            for z in range(depth):
+                sweep(spec, sub, base + z * s[PLANE], w + g * s[W_G], offset,
+                      target + z * s[f + SUB_O_D], lines, width, first, last, buffer)
+    release(memory)
+'''
+
+WEIGHTS = '''
+transpose = micro.transpose_block("{dtype}", LANES if TRANSPOSABLE else 1)
+copy_vector = micro.copy_vector("{dtype}", LANES)
+{tile}
+
+def kernel(spec, x, y, sums, unused, task):
+    s = words(spec)
+    blocks = s[BLOCKS_D] * s[BLOCKS_H] * s[BLOCKS_W]
+    units = s[BATCH] * blocks
+    piece = task % s[SLICES]
+    g = task // s[SLICES] % s[GROUPS]
+    part = task // (s[SLICES] * s[GROUPS])
+    low = s[CHANNELS] * piece // s[SLICES]
+    high = s[CHANNELS] * (piece + 1) // s[SLICES]
+    taps, padded = s[TAP_ROWS], s[PADDED]
+    row = padded * SIZE
+    target = sums + ((part * s[GROUPS] + g) * s[CHANNELS] + low) * taps * row
+    clear(target, (high - low) * taps * row)
+    memory = allocate(s[SCRATCH] + 64)
+    panel = (memory + 63) & -64
+    scratch = panel + s[PANEL]
+    table = s[TILES] + 2 * s[TILE_COUNT] * (high - low > s[CHANNELS] // s[SLICES])
+    for unit in range(units * part // s[PARTS], units * (part + 1) // s[PARTS]):
+        n, block = unit // blocks, unit % blocks
+        start_w = block % s[BLOCKS_W] * s[BLOCK_W]
+        start_h = block // s[BLOCKS_W] % s[BLOCKS_H] * s[BLOCK_H]
+        start_d = block // (s[BLOCKS_W] * s[BLOCKS_H]) * s[BLOCK_D]
+        base = x + n * s[X_N] + g * s[X_G]
+        if s[DIRECT]:
+            base += low * s[X_C] + start_d * s[X_D] + start_h * s[X_H] + start_w * SIZE
+        else:
+            fill(spec, base, low, high, start_d, start_h, start_w, scratch)
+            base = scratch
+        depth = min(s[BLOCK_D], s[OUT_D] - start_d)
+        lines = min(s[BLOCK_H], s[OUT_H] - start_h)
+        width = min(s[BLOCK_W], s[OUT_W] - start_w)
+        source = (y + n * s[Y_N] + g * s[Y_G] + start_d * s[Y_D] + start_h * s[Y_H]
+                  + start_w * SIZE)
+        for z in range(depth):
+            image, skip = base + z * s[PLANE], s[LINE] - width * SIZE
+            gradient = source + z * s[Y_D]
+{multiply}
+    release(memory)
+'''
+
+OUTER_TILE = 'tile = tiles.outer_tile("{dtype}", LANES, {shapes})'
+OUTER = """
+            for column in range(0, padded, 2 * LANES):
+                vectors = min(2, (padded - column) // LANES)
+                wide = vectors * LANES
+                top = gradient + column * s[Y_C]
+                if s[Y_H] == width * SIZE:
+                    pack(top, s[Y_C], SIZE, s[ROWS] - column, lines * width, panel, wide)
+                else:
+                    for j in range(lines):
+                        pack(top + j * s[Y_H], s[Y_C], SIZE, s[ROWS] - column, width,
+                             panel + j * width * wide * SIZE, wide)
+                t, done = table, 0
+                while done < (high - low) * taps:
+                    height = s[t + 1]
+                    tile(height, vectors, image, spec + 8 * (s[TAPS] + s[t]), panel, width, skip,
+                         lines, target + s[t] * row + column * SIZE, row)
+                    done += height
+                    t += 2
+"""
+
+INNER_TILE = 'tile = tiles.inner_tile("{dtype}", LANES, {shapes})'
+INNER = """
+            for column in range(s[ROWS]):
+                t, done = table, 0
+                while done < (high - low) * taps:
+                    height = s[t + 1]
+                    tile(height, 1, image, spec + 8 * (s[TAPS] + s[t]),
+                         gradient + column * s[Y_C], s[Y_H], width, skip, lines,
+                         target + s[t] * row + column * SIZE, row)
+                    done += height
+                    t += 2
+"""
+
+TOTAL = '''
+transpose = micro.transpose_block("{dtype}", LANES if TRANSPOSABLE else 1)
+
+def kernel(spec, sums, out, unused, unused_too, task):
+    """The parts of a few channels of a group added up and transposed to [rows, channels, taps]."""
+    s = words(spec)
+    g, piece = task // s[SLICES], task % s[SLICES]
+    low = s[CHANNELS] * piece // s[SLICES] * s[TAP_ROWS]
+    high = s[CHANNELS] * (piece + 1) // s[SLICES] * s[TAP_ROWS]
+    rows, padded, all_taps = s[ROWS], s[PADDED], s[CHANNELS] * s[TAP_ROWS]
+    part_size = s[GROUPS] * all_taps * padded * SIZE
+    source = sums + g * all_taps * padded * SIZE
+    target = out + g * rows * all_taps * SIZE
+    for part in range(1, s[PARTS]):
+        total, more = at(source), at(source + part * part_size)
+        for i in range(low * padded, high * padded):
+            total[i] = T(total[i] + more[i])
+    if TRANSPOSABLE and high - low >= LANES and rows >= LANES:
+        for first in range(low, high, LANES):
+            r = min(first, high - LANES)
+            for column in range(0, rows, LANES):
+                c = min(column, rows - LANES)
+                transpose(source + (r * padded + c) * SIZE, padded * SIZE, LANES,
+                          target + (c * all_taps + r) * SIZE, all_taps * SIZE)
+        return
+    for r in range(low, high):
+        values = at(source + r * padded * SIZE)
+        for c in range(rows):
+            at(target + (c * all_taps + r) * SIZE)[0] = values[c]
+'''
