@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from ..dispatch.conv import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from ..dispatch.folding import fold, unfold
 from ..dispatch.padding import pad
 from ._activations import (
     celu,
@@ -103,6 +112,14 @@ from ._pooling import (
 )
 
 __all__ = [
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "fold",
+    "unfold",
     "pad",
     "scaled_dot_product_attention",
     "embedding",

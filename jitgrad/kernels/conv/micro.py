@@ -1,4 +1,4 @@
-"""The register tiles of convolutions, in LLVM vector IR (see gemm/micro.py, whose pieces these use).
+"""The register tiles of convolutions, in LLVM vector IR, with the pieces of gemm/micro.py.
 
 Three tiles, all of some rows by some vectors, each sum one chain of multiply-adds kept in a
 register:
@@ -108,9 +108,9 @@ def window_tile(dtype: str, lanes: int, masked: bool, shapes: Sequence[tuple[int
     """tile(height, vectors, a, a_row, a_channel, b, b_channel, taps, count, channels, bias,
     bias_step, valid, c, c_row, low, width, pitch, c_step, lines).
 
-    ``sums[i, x] = bias[i] + sum over channels and taps of a[i, channel, tap] * b[channel, tap + x]``
-    where ``taps`` lists the offsets of each tap in a and b. Of the columns x, ``valid`` may be
-    read. They belong to ``lines`` rows of results: the first from column ``low`` (which may be
+    ``sums[i, x] = bias[i] + sum of a[i, channel, tap] * b[channel, tap + x]`` over channels and
+    taps, where ``taps`` lists the offsets of each tap in a and b. Of the columns x, ``valid`` may
+    be read. They belong to ``lines`` rows of results: the first from column ``low`` (which may be
     negative), each ``width`` long and ``pitch`` behind the last. Only those columns are stored:
     column x of a row at c + x, and c advances by ``c_step`` from row to row.
     """
@@ -143,10 +143,7 @@ def window_tile(dtype: str, lanes: int, masked: bool, shapes: Sequence[tuple[int
                 a_offset = b.load(pair)
                 b_offset = b.load(b.gep(pair, [I64(1)]))
                 read = v.at(start, b_offset)
-                row = [
-                    v.load(v.at(read, j * lanes * size), masks[j])
-                    for j in range(vectors)
-                ]
+                row = [v.load(v.at(read, j * lanes * size), masks[j]) for j in range(vectors)]
                 shifted = [v.at(head, a_offset) for head in starts]
                 result = []
                 for i in range(rows):

@@ -25,7 +25,7 @@ from ..gemm import features
 from ..gemm.template import PACK
 from . import template
 
-Triple = tuple[int, int, int]
+Triple = tuple[int, ...]  # one number for each of three spatial dimensions
 Launch = Callable[..., None]
 
 HEIGHTS = {"avx512": (12, 9, 8, 6, 4, 3, 2, 1), "avx2": (6, 4, 3, 2, 1), "narrow": (4, 3, 2, 1)}
@@ -174,8 +174,7 @@ def cut(rows: int, heights: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 # The geometry -------------------------------------------------------------------------------------
 def _three(values: Sequence[int], fill: int) -> Triple:
-    padded = (*(fill,) * (3 - len(values)), *values)
-    return padded[0], padded[1], padded[2]
+    return (*(fill,) * (3 - len(values)), *values)
 
 
 def _bytes(of: Layout) -> list[int]:
@@ -210,10 +209,6 @@ class Reading(NamedTuple):
     views: tuple[View, ...]
 
 
-def _product(per_dimension: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    return list(itertools.product(*per_dimension))
-
-
 def forward_reading(kernel: Triple, out: Triple, of: Geometry) -> Reading:
     """What the results of a convolution read of its input."""
     stride, dilation = _three(of.stride, 1), _three(of.dilation, 1)
@@ -226,7 +221,7 @@ def forward_reading(kernel: Triple, out: Triple, of: Geometry) -> Reading:
         reads = [t * d for t, d in zip(place, dilation, strict=True)]
         which = [r.index(x % s) for r, x, s in zip(residues, reads, stride, strict=True)]
         shift = [x // s for x, s in zip(reads, stride, strict=True)]
-        taps.append(Tap(place, (*which,), (*shift,)))  # type: ignore[arg-type]
+        taps.append(Tap(place, (*which,), (*shift,)))
     view = View((0, 0, 0), (1, 1, 1), out, tuple(taps))
     return Reading(stride, _three(of.padding, 0), residues, (view,))
 
@@ -235,30 +230,29 @@ def adjoint_reading(kernel: Triple, out: Triple, of: Geometry) -> Reading:
     """What each element of a convolution's input (``out`` is its size) has been read by."""
     stride, dilation = _three(of.stride, 1), _three(of.dilation, 1)
     padding = _three(of.padding, 0)
-    seen: list[list[tuple[int, list[tuple[int, int]]]]] = []  # per dimension: first, [tap, shift]
-    for k, d, s, p, size in zip(kernel, dilation, stride, padding, out, strict=True):
+    # Per dimension: the first element of each remainder, and its taps with what they read.
+    seen: list[list[tuple[int, list[tuple[int, int]]]]] = []
+    for k, d, s, p, n in zip(kernel, dilation, stride, padding, out, strict=True):
         seen.append(
             [
                 (i, [(t, (i + p - t * d) // s) for t in range(k) if (i + p - t * d) % s == 0])
-                for i in range(min(s, size))
+                for i in range(min(s, n))
             ]
         )
-    low = [
-        max([0, *(-shift for _, taps in dimension for _, shift in taps)]) for dimension in seen
-    ]
+    low = [max([0, *(-shift for _, taps in dimension for _, shift in taps)]) for dimension in seen]
     views = []
     for dimensions in itertools.product(*seen):
-        first = tuple(i for i, _ in dimensions)
-        size = tuple(-(-(n - i) // s) for n, i, s in zip(out, first, stride, strict=True))
+        starts = tuple(i for i, _ in dimensions)
+        size = tuple(-(-(n - i) // s) for n, i, s in zip(out, starts, stride, strict=True))
         taps = tuple(
             Tap(
-                tuple(t for t, _ in pairs),  # type: ignore[arg-type]
+                tuple(t for t, _ in pairs),
                 (0, 0, 0),
-                tuple(shift + x for (_, shift), x in zip(pairs, low, strict=True)),  # type: ignore[arg-type]
+                tuple(shift + x for (_, shift), x in zip(pairs, low, strict=True)),
             )
             for pairs in itertools.product(*(taps for _, taps in dimensions))
         )
-        views.append(View(first, stride, size, taps))  # type: ignore[arg-type]
+        views.append(View(starts, stride, size, taps))
     return Reading((1, 1, 1), _three(low, 0), ((0,),) * 3, tuple(views))
 
 
@@ -270,9 +264,7 @@ class _Blocks:
         self.size = size = machine.size
         sizes = _three(x.shape[2:], 1)
         strides = _three(_bytes(x)[2:], 0)
-        self.results = tuple(
-            max(view.size[d] for view in reading.views) for d in range(3)
-        )
+        self.results = tuple(max(view.size[d] for view in reading.views) for d in range(3))
         self.span = [
             max([0, *(tap.shift[d] for view in reading.views for tap in view.taps)])
             for d in range(3)
@@ -382,7 +374,7 @@ def _describe(spec: _Spec, reading: Reading, x: Layout, blocks: _Blocks, groups:
 
 
 def windows(
-    x: Layout, weight: Layout, out: Layout, geometry: Geometry, *, adjoint: bool, bias: bool
+    x: Layout, weight: Layout, out: Layout, geometry: Geometry, *, adjoint: bool, bias: int
 ) -> Launch:
     """The launch ``(x, weight, bias, out)``, each a buffer and an offset, of a convolution or of
     its adjoint.
@@ -391,7 +383,7 @@ def windows(
         x: [n, channels, ...], of a convolution's input (its results, for the adjoint).
         weight: [rows, channels / groups, ...].
         out: [n, rows, ...] ([n, channels, ...]).
-        bias: whether there is one; otherwise any memory may stand for it.
+        bias: its stride; zero for one number for all rows.
     """
     machine = target(x.dtype.name)
     size = machine.size
@@ -428,7 +420,7 @@ def windows(
         w_g=w_group,
         w_row=w_row,
         w_channel=w_channel,
-        bias_step=size if bias else 0,
+        bias_step=bias * size,
         vectors=vectors,
         tiles=spec.table([word for tile in tiles for word in tile]),
         tile_count=len(tiles),
@@ -447,11 +439,15 @@ def windows(
         start = sum(f * o for f, o in zip(view.first, o_steps, strict=True))
         subs += [start, *view.size, *steps, spec.table(taps), len(view.taps)]
     spec.set(subs=spec.table(subs))
-    work = out.numel * channels * prod(kernel) // prod(_three(geometry.stride, 1) if adjoint else (1,))
+    work = (
+        out.numel * channels * prod(kernel) // prod(_three(geometry.stride, 1) if adjoint else (1,))
+    )
     return _launcher(core("window", machine), spec.array(), work)
 
 
-def weight_gradient(x: Layout, y: Layout, out: Layout, geometry: Geometry) -> tuple[Launch, Launch, int]:
+def weight_gradient(
+    x: Layout, y: Layout, out: Layout, geometry: Geometry
+) -> tuple[Launch, Launch, int]:
     """Launches ``(x, y, sums, sums)`` and ``(sums, out, out, out)``, and the bytes of the sums.
 
     Args:
@@ -484,8 +480,7 @@ def weight_gradient(x: Layout, y: Layout, out: Layout, geometry: Geometry) -> tu
     spec = _Spec()
     _describe(spec, reading, x, blocks, groups)
     y_bytes = _bytes(y)
-    tables = [word for n in (channels // slices, most) for tile in cut(n * row_count, machine.heights) for word in tile]
-    few = len(cut(channels // slices * row_count, machine.heights))
+    tiles = [cut(n * row_count, machine.heights) for n in (channels // slices, most)]
     panel = 0 if inner else (prod(blocks.block[1:]) * 2 * lanes + lanes * 8) * size
     panel = -(-panel // 64) * 64
     spec.set(
@@ -498,8 +493,8 @@ def weight_gradient(x: Layout, y: Layout, out: Layout, geometry: Geometry) -> tu
         tap_rows=row_count,
         panel=panel,
         scratch=panel + (0 if blocks.direct else blocks.channel * most + 8 * lanes * size),
-        tiles=spec.table(tables),
-        tile_count=few,
+        tiles=spec.table([word for cuts in tiles for tile in cuts for word in tile]),
+        tile_count=len(tiles[0]),
         taps=spec.table(
             [c * blocks.channel + blocks.offset(reading, t) for c in range(most) for t in taps]
         ),

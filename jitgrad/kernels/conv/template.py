@@ -195,7 +195,7 @@ def kernel(spec, x, w, bias, out, task):
     release(memory)
 '''
 
-WEIGHTS = '''
+WEIGHTS = """
 transpose = micro.transpose_block("{dtype}", LANES if TRANSPOSABLE else 1)
 copy_vector = micro.copy_vector("{dtype}", LANES)
 {tile}
@@ -238,7 +238,7 @@ def kernel(spec, x, y, sums, unused, task):
             gradient = source + z * s[Y_D]
 {multiply}
     release(memory)
-'''
+"""
 
 OUTER_TILE = 'tile = tiles.outer_tile("{dtype}", LANES, {shapes})'
 OUTER = """
