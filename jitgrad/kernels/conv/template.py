@@ -34,13 +34,14 @@ SUB_FIELDS = "offset size_d size_h size_w o_d o_h o_w taps count".split()
 
 HEADER = """
 from numba import njit, {dtype} as T
-from jitgrad.kernels.abi import p_{dtype} as at, p_int64 as words
+from jitgrad.kernels.abi import p_{dtype} as at, p_{dtype} as stored, p_int64 as words
 from jitgrad.kernels.gemm import micro
 from jitgrad.kernels.gemm.micro import allocate, release
 from jitgrad.kernels.conv import micro as tiles
 from jitgrad.kernels.conv.micro import clear
 
 SIZE, LANES, TRANSPOSABLE, SUB_SIZE = {size}, {lanes}, {transposable}, {sub_size}
+STORED, CONVERT = SIZE, False  # what `pack` asks for
 {fields}
 OPTIONS = dict(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """
