@@ -139,3 +139,125 @@ RANDOM: list[Call] = [
 @pytest.mark.parametrize("call", RANDOM)
 def test_the_same_random_numbers(call: Call, name: str) -> None:
     assert shown(jitgrad, call, name) == shown(torch_or_skip(), call, name)
+
+
+# Kernels: computed in float32 or better, rounded once ---------------------------------------------
+def places(x: Any) -> np.ndarray:
+    """Where the elements stand among all numbers of their dtype, counted in steps from zero."""
+    bits = x.detach().contiguous().view(jitgrad.int16).numpy().astype(np.int64)
+    return np.where(bits < 0, -(bits & 0x7FFF), bits)
+
+
+def steps(result: Any, reference: np.ndarray) -> int:
+    """How many steps of its dtype a result is off the reference at most; NaN must be NaN."""
+    expected = jitgrad.from_numpy(np.array(reference, np.float64)).to(result.dtype)
+    nan = np.isnan(reference)
+    assert np.array_equal(np.isnan(result.double().detach().numpy()), nan)
+    off = np.abs(places(result) - places(expected))
+    return int(off[~nan].max(initial=0))
+
+
+def every(name: str) -> Any:
+    """Every bit pattern of a dtype."""
+    bits = np.arange(1 << 16, dtype=np.uint16).view(np.int16)
+    return jitgrad.from_numpy(bits).view(getattr(jitgrad, name))
+
+
+UNARY = ("neg", "exp", "log", "sqrt", "tanh", "sin", "reciprocal", "floor", "square")
+
+
+@half
+@pytest.mark.parametrize("function", UNARY)
+def test_every_number(function: str, name: str) -> None:
+    x = every(name)
+    wide = x.double().numpy()
+    with np.errstate(all="ignore"):
+        reference = {"neg": np.negative, "reciprocal": lambda v: 1 / v}.get(
+            function, getattr(np, function, None)
+        )(wide)
+    assert steps(getattr(x, function)(), reference) <= 1
+
+
+@half
+@pytest.mark.oracle
+def test_every_number_is_cast_as_by_torch(name: str) -> None:
+    torch, x = torch_or_skip(), every(name)
+    theirs = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int16).view(getattr(torch, name))
+    ours = jitgrad.arange(-(1 << 15), 1 << 15, dtype=jitgrad.int16).view(x.dtype)
+    for other in ("float32", "float64", "bool", *HALVES):
+        a = theirs.to(getattr(torch, other)).double().numpy()
+        b = ours.to(getattr(jitgrad, other)).double().numpy()
+        assert np.array_equal(a, b, equal_nan=True), other
+    # From float32: every rounding, ties and overflow among them.
+    bits = np.arange(0, 1 << 32, 4099, dtype=np.uint32).view(np.float32)
+    with np.errstate(all="ignore"):
+        bits = np.concatenate([bits, every(name).float().numpy() * np.float32(1 + 2**-8)])
+    a = torch.from_numpy(bits.copy()).to(getattr(torch, name)).view(torch.int16).numpy()
+    b = jitgrad.from_numpy(bits).to(x.dtype)
+    nan = np.isnan(bits)
+    assert np.array_equal(a[~nan], b.view(jitgrad.int16).numpy()[~nan])
+    assert bool(b[jitgrad.from_numpy(nan)].isnan().all())
+
+
+def log_sum(v: np.ndarray, axis: int) -> np.ndarray:
+    peak = v.max(axis, keepdims=True)
+    return np.squeeze(np.log(np.exp(v - peak).sum(axis, keepdims=True)) + peak, axis)
+
+
+def softmax(v: np.ndarray, axis: int) -> np.ndarray:
+    powers = np.exp(v - v.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+ALONG: dict[str, tuple[Callable[[Any, int], Any], Callable[[np.ndarray, int], np.ndarray]]] = {
+    "sum": (lambda x, dim: x.sum(dim), lambda v, axis: v.sum(axis)),
+    "mean": (lambda x, dim: x.mean(dim), lambda v, axis: v.mean(axis)),
+    "var": (lambda x, dim: x.var(dim), lambda v, axis: v.var(axis, ddof=1)),
+    "norm": (lambda x, dim: x.norm(dim=dim), lambda v, axis: np.sqrt((v * v).sum(axis))),
+    "amax": (lambda x, dim: x.amax(dim), lambda v, axis: v.max(axis)),
+    "logsumexp": (lambda x, dim: x.logsumexp(dim), log_sum),
+    "cumsum": (lambda x, dim: x.cumsum(dim), lambda v, axis: v.cumsum(axis)),
+    "softmax": (lambda x, dim: x.softmax(dim), softmax),
+    "log_softmax": (
+        lambda x, dim: x.log_softmax(dim),
+        lambda v, axis: v - np.expand_dims(log_sum(v, axis), axis),
+    ),
+}
+
+
+# The kernels of both dtypes are the same text: two kinds are enough for the other one.
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [*((kind, "bfloat16") for kind in ALONG), ("sum", "float16"), ("softmax", "float16")],
+)
+def test_lines_are_rounded_once(kind: str, name: str) -> None:
+    call, reference = ALONG[kind]
+    jitgrad.manual_seed(0)
+    x = jitgrad.randn(300, 40, dtype=getattr(jitgrad, name)).add(0.25)
+    for dim in (0, 1):
+        assert steps(call(x, dim), reference(x.double().numpy(), dim)) <= 1
+    long = jitgrad.full((20_000,), 0.1, dtype=x.dtype)
+    assert steps(call(long, 0), reference(long.double().numpy(), 0)) <= 1
+
+
+@half
+def test_products_are_rounded_once(name: str) -> None:
+    jitgrad.manual_seed(0)
+    a, b = (jitgrad.randn(*s, dtype=getattr(jitgrad, name)) for s in ((2, 33, 700), (2, 700, 21)))
+    exact = a.double().numpy() @ b.double().numpy()
+    # Where a sum cancels, float32 rounding shows: 1e-4 of what 700 products may add up to.
+    spread = 1e-4 * np.sqrt(700)
+    for left, right in ((a, b), (a.mT.contiguous().mT, b.mT.contiguous().mT)):
+        low, high = steps_between(left @ right, exact, spread)
+        assert max(low, high) <= 1
+    vector = a[0] @ b[0, :, 0]
+    assert max(steps_between(vector, exact[0, :, 0], spread)) <= 1
+    square = a[0] @ a[0].T
+    assert square.dtype is a.dtype
+
+
+def steps_between(result: Any, exact: np.ndarray, slack: float) -> tuple[int, int]:
+    """Steps by which a result leaves the interval of the given half-width round the exact one."""
+    got, kind = places(result), result.dtype
+    low, high = (places(jitgrad.from_numpy(np.array(exact + s)).to(kind)) for s in (-slack, slack))
+    return int((low - got).max()), int((got - high).max())

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, return_types
+from .. import dtypes, errors, return_types
 from ..ops.table import structured
 from ..tensor import Tensor
 from . import convert
@@ -41,6 +41,11 @@ def _check(name: str, x: Tensor, square: bool = True) -> None:
     if of.dtype.category < dtypes.FLOATING:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {of.dtype.name}"
+        )
+    if of.dtype.compute is not of.dtype:
+        raise NotImplementedError(
+            f"{errors.unsupported(name, of.dtype)}: Low precision dtypes not supported, convert to "
+            "float32"
         )
     if square and of.shape[-1] != of.shape[-2]:
         raise RuntimeError(
@@ -680,6 +685,9 @@ def matrix_exp(self: Tensor) -> Tensor:
     (Higham, "The scaling and squaring method for the matrix exponential revisited", 2005)."""
     from .creation import eye
 
+    d = self.layout.dtype
+    if d.compute is not d:  # the coefficients are beyond the range of 16 bits
+        return convert.to(matrix_exp(convert.to(self, d.compute)), d)
     _check("linalg.matrix_exp", self)
     if not self.layout.numel:
         return convert.clone(self)

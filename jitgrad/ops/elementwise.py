@@ -166,7 +166,7 @@ op(
 op(
     "lerp",
     "self end weight",
-    "self + weight * (end - self)",
+    "where(abs(weight) < 0.5, self + weight * (end - self), end - (end - self) * (1 - weight))",
     categories=(FLOATING, COMPLEX),
     grad={"self": "grad * (1 - weight)", "end": "grad * weight", "weight": "grad * (end - self)"},
     node="LerpBackward1",
