@@ -69,6 +69,7 @@ from .loss import (
     TripletMarginWithDistanceLoss,
 )
 from .module import Module
+from .multihead import MultiheadAttention
 from .normalization import (
     BatchNorm1d,
     BatchNorm2d,
@@ -124,3 +125,10 @@ from .pooling import (
     MaxUnpool3d,
 )
 from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
+from .transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)

@@ -78,6 +78,7 @@ from ._losses import (
     smooth_l1_loss,
     soft_margin_loss,
 )
+from ._multihead import multi_head_attention_forward
 from ._normalization import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
 from ._pooling import (
     adaptive_avg_pool1d,
@@ -121,6 +122,7 @@ __all__ = [
     "fold",
     "unfold",
     "pad",
+    "multi_head_attention_forward",
     "scaled_dot_product_attention",
     "embedding",
     "embedding_bag",
