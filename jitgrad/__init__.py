@@ -202,6 +202,8 @@ from .typeinfo import (
 
 from . import _C as _C  # isort: skip
 from . import linalg as linalg, nn as nn, optim as optim  # isort: skip
+from . import amp as amp  # isort: skip
+from .amp import autocast  # isort: skip
 from . import special as special, utils as utils  # isort: skip
 from . import fft as fft, masked as masked, signal as signal  # isort: skip
 

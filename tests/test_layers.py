@@ -36,6 +36,7 @@ LAYERS = {
     "jitgrad.tensor": 4,
     "jitgrad.autograd": 5,
     "jitgrad.dispatch": 6,
+    "jitgrad.amp": 7,
     "jitgrad.compile": 7,
     "jitgrad.distributed": 7,
     "jitgrad.fft": 7,
