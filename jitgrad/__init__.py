@@ -42,6 +42,7 @@ from .dispatch import rows as _rows
 from .dispatch import running as _running
 from .dispatch import scatter as _scatter
 from .dispatch import segments as _segments
+from .dispatch import shuffling as _shuffling
 from .dispatch import sorting as _sorting
 from .dispatch import special as _special
 from .dispatch import split as _split
@@ -267,6 +268,7 @@ for _module in (
     _running,
     _scatter,
     _segments,
+    _shuffling,
     _sorting,
     _special,
     _split,

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import FLOATING, dtype
+from ..dtypes import BY_NAME, FLOATING, INTEGER, dtype
 from ..layout import Layout
 from . import cache, drivers
 from .elementwise import numpy_name, store
@@ -199,8 +199,8 @@ def _source(d: dtype, kind: str) -> str:
             compute="np.int64", x=element, y=element, tables=_tables(names, "int64"),
         )  # fmt: skip
         return head + _TAKE
-    compute = d.compute
     weighted, divided = "w" in kind, "d" in kind
+    compute = _compute(d, weighted)
     names = [f"{name}{i}" for i in range(3) for name in ("first", "index")]
     numbers = [f"weight{i}" for i in range(3) if weighted]
     numbers += [f"divisor{i}" for i in range(3) if divided]
@@ -224,8 +224,17 @@ def _source(d: dtype, kind: str) -> str:
         row_divisor="part = divisor0[d] * divisor1[h]" if divided else "pass",
         divisor="by = part * divisor2[j]" if divided else "pass",
         term="weight2[c] * line[index2[c]]" if weighted else "line[index2[c]]",
-        value=store(value, compute),
+        value=store(value, compute) if compute is d.compute else _ROUNDED,
     )  # fmt: skip
+
+
+# Weighted bytes are rounded half up, and stay bytes.
+_ROUNDED = "np.uint8(min(max(np.floor(total + T(0.5)), T(0)), T(255)))"
+
+
+def _compute(d: dtype, weighted: bool) -> dtype:
+    """The dtype of sums: that of the elements, but integers with weights are summed as floats."""
+    return BY_NAME["float32"] if weighted and d.category == INTEGER else d.compute
 
 
 _FIXED = 12  # extras before the offsets of tables
@@ -288,7 +297,7 @@ def plan(mapping: Separable, x: Layout, y: Layout) -> Plan:
         tables = [part for t in taps for part in (t.first, t.index)]
         if weighted:
             ones = [np.ones(len(t.index)) if t.weight is None else t.weight for t in taps]
-            tables += [_packed(w, d.compute) for w in ones]
+            tables += [_packed(w, _compute(d, weighted)) for w in ones]
         if divided:
             ones = [np.ones(len(t)) if t.divisor is None else t.divisor for t in taps]
             tables += [_packed(w, d.compute) for w in ones]

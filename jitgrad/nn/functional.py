@@ -12,6 +12,12 @@ from ..dispatch.conv import (
 )
 from ..dispatch.folding import fold, unfold
 from ..dispatch.padding import pad
+from ..dispatch.shuffling import (
+    channel_shuffle,
+    native_channel_shuffle,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
 from ._activations import (
     celu,
     dropout,
@@ -111,6 +117,7 @@ from ._pooling import (
     max_unpool2d,
     max_unpool3d,
 )
+from ._resampling import interpolate, upsample, upsample_bilinear, upsample_nearest
 
 __all__ = [
     "conv1d",
@@ -124,6 +131,14 @@ __all__ = [
     "pad",
     "multi_head_attention_forward",
     "scaled_dot_product_attention",
+    "channel_shuffle",
+    "native_channel_shuffle",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "interpolate",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
     "embedding",
     "embedding_bag",
     "batch_norm",
