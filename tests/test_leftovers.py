@@ -73,3 +73,41 @@ def test_rows_of_numbers() -> None:
     check(lambda lib: lib.logspace(0, 2, 5, dtype=lib.int64))
     check(lambda lib: lib.logspace(0, 8, 1, base=2))
     check(lambda lib: lib.range(0, 1, 0.3), warns="range is deprecated")
+
+
+def test_activations_of_integers() -> None:
+    x = arg([-3, -1, 0, 2, 8], dtype="int64", **PLAIN)
+    check(lambda lib, x: lib.nn.functional.threshold(x, 1.5, 5.5), x)
+    check(lambda lib, x: lib.nn.functional.hardtanh(x, -1.5, 2.5), x)
+    check(lambda lib, x: lib.nn.functional.relu6(x), x)
+    check_raises(lambda lib, x: lib.nn.functional.relu6(x.bool()), x, match="Bool inputs not")
+    check_raises(lambda lib, x: lib.nn.functional.hardtanh(x.to(lib.uint8), -1, 1), x,
+                 match="unsigned type with negative")  # fmt: skip
+    for bounds in ((0.5, 0.1), (float("nan"), 1.0)):
+        check_raises(lambda lib, x, b=bounds: lib.nn.functional.rrelu(x, *b), (3,), match="bound")
+
+
+def test_gradients_that_are_zero_are_there() -> None:
+    check(lambda lib, m, s: lib.normal(m, s * s) * 0, (3,), (3,))
+    check(lambda lib, a, b: lib.cdist(a, b, p=0), (3, 2), (4, 2), grad=1)
+    check(lambda lib, a: lib.linalg.matrix_power(a, 0), (2, 3, 3), version=False)
+    check(lambda lib, a, b: lib.nextafter(a, b), (3,), (3,))
+
+
+def test_out_must_not_overlap() -> None:
+    def expanded(lib, x, joined):  # noqa: ANN
+        out = lib.zeros(1, dtype=x.dtype).expand(4)
+        lib.cat([x, x], out=out) if joined else lib.index_select(x, 0, lib.arange(4) % 2, out=out)
+
+    def shifted(lib, x, joined):  # noqa: ANN
+        z = lib.ones(6, dtype=x.dtype)
+        if joined:
+            lib.cat([z[:2], z[2:4]], out=z[1:5])
+        else:
+            lib.index_select(z, 0, lib.arange(2), out=z[1:3])
+
+    for joined in (True, False):
+        check_raises(lambda lib, x, j=joined: expanded(lib, x, j), arg((2,), **PLAIN),
+                     match="more than one element of the written-to tensor")  # fmt: skip
+        check_raises(lambda lib, x, j=joined: shifted(lib, x, j), arg((2,), **PLAIN),
+                     match="some elements of the input tensor")  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 from .. import dtypes, errors, rng
 from ..autograd.views import check_inplace, rebase_history
 from ..dtypes import dtype
-from ..layout import iteration_order
+from ..layout import Layout, iteration_order
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor, make
@@ -50,10 +50,14 @@ def pour(tensor: Tensor, draw: Draw) -> Tensor:
     return tensor
 
 
-def _row(name: str, number: int = 0) -> type[StructuredNode]:
-    zero = {"self": lambda grad: functions["mul"](grad, 0)}
+def _row(name: str, number: int = 0, inputs: str = "self") -> type[StructuredNode]:
+    zero = dict.fromkeys(inputs.split(), _zero)
     node = f"{name.capitalize() if '_' not in name else 'LogNormal'}Backward{number}"
-    return node_class(structured(f"random_{name}{number}", "self", grad=zero, node=node))
+    return node_class(structured(f"random_{name}{number}", inputs, grad=zero, node=node))
+
+
+def _zero(grad: Tensor, layout: Layout) -> Tensor:
+    return functions["mul"](grad, 0).sum_to_size(layout.shape)
 
 
 _NODES = {
@@ -63,7 +67,11 @@ _NODES = {
 }  # fmt: skip
 BERNOULLI = _row("bernoulli", 0)
 _BERNOULLI_OF = _row("bernoulli", 1)
-NORMAL_OF = _row("normal", 1)
+NORMAL_OF = {
+    "mean": _row("normal", 1, "mean"),
+    "std": _row("normal", 2, "std"),
+    "mean std": _row("normal", 3, "mean std"),
+}
 
 
 def _fill(self: Tensor, cls: type[StructuredNode], draw: Draw) -> Tensor:

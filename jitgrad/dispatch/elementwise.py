@@ -224,7 +224,7 @@ class _Operator:
         self.unchecked_plans = plans.PlanCache()  # of writes whose layouts need no further checks
         self.checked = row.integer_zero_division or row.name == "pow"
         source = templates.forward_source(
-            row.name, row.inputs, defaults, bool(row.grad), self.checked
+            row.name, row.inputs, defaults, bool(row.grad or row.underived), self.checked
         )
         self.function: Callable[..., Tensor] = templates.define(
             source,
@@ -345,7 +345,7 @@ class _Operator:
             unrecorded(operands, result, "it was computed in inference mode")
         elif modes.task is not None and not modes.mode & GRAD:
             pass  # a formula at work in a backward pass: nobody asks where its history went
-        elif not self.row.grad:
+        elif not (self.row.grad or self.row.underived):
             unrecorded(operands, result, f"{self.row.name}() has no derivative")
         elif not modes.mode & GRAD:
             unrecorded(operands, result, "it was computed in a no_grad block")
@@ -499,6 +499,20 @@ def check_memory(target: Tensor, operands: Sequence[Tensor]) -> tuple[Tensor, ..
                 t = functions["clone"](t.detach())
         result.append(t)
     return tuple(result)
+
+
+def refuse_overlap(target: Tensor, operands: Sequence[Tensor]) -> None:
+    """Raise for an ``out=`` that is written while operands in the same memory are still read."""
+    check_memory(target, ())
+    for t in operands:
+        if t.storage is target.storage and may_overlap(
+            t.layout, t.offset, target.layout, target.offset
+        ):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to "
+                "tensor refer to a single memory location. Please clone() the tensor before "
+                "performing the operation."
+            )
 
 
 def check_writable(target: Tensor) -> None:

@@ -641,7 +641,10 @@ def solve_triangular(
     side = A.triu(int(unitriangular)) if upper else A.tril(-int(unitriangular))
     if unitriangular:
         side = _f["add"](side, A.new_ones(A.layout.shape[-1:]).diag_embed())
-    return into("linalg.solve_triangular", solve(side, B, left=left), out, (A, B))
+    result = solve(side, B, left=left)
+    if not left:  # the transpose of another solution
+        result = convert.clone(result)
+    return into("linalg.solve_triangular", result, out, (A, B))
 
 
 def cholesky_solve(

@@ -13,10 +13,11 @@ from .. import dtypes, errors
 from ..layout import normalize_dim
 from ..tensor import Tensor
 from . import convert
+from .composed import Composed
 from .creation import eye
 from .diagonals import powers
 from .elementwise import functions
-from .make import int_argument
+from .make import int_argument, result_dtype
 from .matmul import addmm, addmv, baddbmm, bmm, dot, matmul, mm, outer
 from .reduction import amax, amin, sum, vector_norm
 from .scatter import scatter_reduce
@@ -29,8 +30,17 @@ _f = functions
 # Products with a sum ------------------------------------------------------------------------------
 def _blend(self: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
     """``beta * self + alpha * product``; a zero beta ignores ``self``, NaN included."""
-    if not product.is_floating_point():
-        beta, alpha = int(beta), int(alpha)
+    d = result_dtype([self.layout, product.layout])
+    if d.category < dtypes.FLOATING:
+        for name, factor in (("beta", beta), ("alpha", alpha)):
+            if isinstance(factor, float):
+                raise RuntimeError(
+                    f"For integral input tensors, argument {name} must not be a floating point "
+                    "number."
+                )
+    if d.category == dtypes.BOOL:
+        beta, alpha = bool(beta), bool(alpha)
+        product = product.to(d)
     if alpha != 1:
         product = _f["mul"](product, alpha)
     if beta == 0:
@@ -441,14 +451,15 @@ def matrix_power(self: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
             f"{of.shape[-2] if of.ndim > 1 else '?'} by {of.shape[-1] if of.ndim else '?'} matrices"
         )
     n = int_argument("matrix_power", "n", n)
+    if n == 0:
+        unit = eye(of.shape[-1], dtype=of.dtype).expand(of.shape)
+        return into("matrix_power", convert.copy_(convert.clone(self), unit), out, (self,))
     if n < 0:
         from .factorize import inv
 
         self, n = inv(self), -n
     result: Tensor | None = None
     square = self
-    if n == 0:
-        result = convert.clone(eye(of.shape[-1], dtype=of.dtype).expand(of.shape))
     while n:
         if n & 1:
             result = square if result is None else matmul(result, square)
@@ -484,7 +495,17 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
         )
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
-    return vector_norm(_f["sub"](unsqueeze(x1, -2), unsqueeze(x2, -3)), p, -1)
+    return _CDIST(x1, x2, p=p)
+
+
+def _distances(x1: Tensor, x2: Tensor, p: float) -> Tensor:
+    apart = _f["sub"](unsqueeze(x1, -2), unsqueeze(x2, -3))
+    if p == 0:  # how many coordinates differ, with a gradient of zero
+        return sum(_f["clamp_max"](_f["ceil"](_f["abs"](apart)), 1), -1)
+    return vector_norm(apart, p, -1)
+
+
+_CDIST = Composed("cdist", "x1 x2", _distances, convert.clone)
 
 
 def renorm(

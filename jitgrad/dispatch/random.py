@@ -10,7 +10,6 @@ import numpy as np
 from .. import dtypes, errors, rng
 from ..dtypes import dtype
 from ..tensor import Tensor
-from .convert import to
 from .creation import empty, empty_like, from_numpy
 from .distributions import (
     BERNOULLI,
@@ -212,7 +211,9 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Sequence[int] | None = None, *
     pour(result, draw_normal(result, 0, 1, generator))
     result.mul_(plain[1]).add_(plain[0])
     if out is None:
-        record(NORMAL_OF, tensors[:1], (result,), {})
+        given = {"mean": mean, "std": std}
+        names = " ".join(name for name, x in given.items() if isinstance(x, Tensor))
+        record(NORMAL_OF[names], tensors, (result,), {})
     return result
 
 
@@ -240,7 +241,18 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *,
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
         )
+    if out is not None and out.layout.dtype is not dtypes.int64:
+        kind = out.layout.dtype.tensor_type.removesuffix("Tensor")
+        raise RuntimeError(f"multinomial expects Long tensor out, got: {kind}")
     weights = np.atleast_2d(input.detach()._numbers())
+    if replacement and num_samples > 1:
+        for wrong, what in (
+            (weights < 0, "< 0"), (~np.isfinite(weights), "= infinity or NaN"),
+        ):  # fmt: skip
+            if bool(wrong.any()):
+                raise RuntimeError(
+                    f"invalid multinomial distribution (encountering probability entry {what})"
+                )
     if not bool(np.isfinite(weights).all()) or bool((weights < 0).any()):
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if bool((weights.sum(axis=1) <= 0).any()):
@@ -253,7 +265,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *,
         return result
     if out.layout.shape != result.layout.shape:
         out.resize_(result.layout.shape)
-    return out.copy_(to(result, out.layout.dtype))
+    return out.copy_(result)
 
 
 def _attach() -> None:

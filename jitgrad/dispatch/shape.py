@@ -11,7 +11,7 @@ from ..ops.table import structured
 from ..state import modes
 from ..tensor import Size, Tensor
 from . import convert
-from .elementwise import prepare_out
+from .elementwise import prepare_out, refuse_overlap
 from .make import fresh, result_dtype
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record
@@ -115,6 +115,7 @@ def cat(
             kind = out.layout.dtype.tensor_type.removesuffix("Tensor")
             raise TypeError(f"cat(): input types can't be cast to the desired output type {kind}")
         prepare_out("cat", tensors, out, shape)
+        refuse_overlap(out, tensors)
     of = dense_layout(shape, promoted) if out is None else out.layout
     ends = [*starts[1:], size]
     places = [("slice", (dim, *bounds, 1)) for bounds in zip(starts, ends, strict=True)]

@@ -313,11 +313,11 @@ def _quantile(
         weight = _f["sub"](rank, below) if interpolation == "linear" else 0.5
         above = ordered.gather(-1, convert.to(_f["ceil"](rank), dtypes.int64))
         result = _f["lerp"](result, above, weight)
-    result = result.movedim(-1, 0)
     if keepdim:
-        result = result.reshape((levels.layout.shape[0], *rest))
-    shape = result.layout.shape if q.layout.ndim else result.layout.shape[1:]
-    return into(name, unsafe_view(result.contiguous(), shape), out, (self,))
+        result = result.reshape((*rest, levels.layout.shape[0]))
+    if not q.layout.ndim:
+        return into(name, unsafe_view(result, result.layout.shape[:-1]), out, (self,))
+    return into(name, convert.clone(result.movedim(-1, 0)), out, (self,))
 
 
 def quantile(

@@ -271,8 +271,10 @@ def fill(self: Tensor, value: Any) -> Tensor:
     return convert.fill_(convert.clone(self), value)
 
 
-def rdiv(self: Tensor, other: Any) -> Tensor:
-    """``other / self``."""
+def rdiv(self: Tensor, other: Any) -> Any:
+    """``other / self``; NotImplemented for what is neither a tensor nor a number."""
+    if not isinstance(other, Tensor) and python_number(other) is None:
+        return NotImplemented
     return _f["mul"](_f["reciprocal"](self), other)
 
 

@@ -429,12 +429,16 @@ def slice_(self: Tensor, dim: int, start: int | None, end: int | None, step: int
     return view_of(self, "slice", (dim, start, end, step))
 
 
-def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
+def narrow(self: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """``length`` indices of a dimension from ``start`` on."""
     of = self.layout
     if of.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     dim = normalize_dim(int_argument("narrow", "dim", dim), of.ndim)
+    if isinstance(start, Tensor):
+        if start.layout.ndim or start.layout.dtype.category != dtypes.INTEGER:
+            raise RuntimeError("start must be an 0-dim integral Tensor.")
+        start = start.item()
     start, length = int_argument("narrow", "start", start), int_argument("narrow", "length", length)
     n = of.shape[dim]
     if length < 0:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .. import rng
+from .. import dtypes, errors, rng
 from ..dispatch import lines
 from ..dispatch.creation import empty_like, from_numpy
 from ..dispatch.elementwise import functions, operators
@@ -82,6 +83,13 @@ def hardtanh(
     """``input`` limited to [min_val, max_val]."""
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
+    d = input.dtype
+    if d is dtypes.bool_:
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    if not d.is_floating_point:
+        min_val, max_val = int(min_val), int(max_val)
+        if min_val < 0 and not d.is_signed:
+            raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     return _call("hardtanh", inplace, input, min_val, max_val)
 
 
@@ -114,6 +122,10 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """``input`` where it is above the threshold, else ``value``."""
+    if input.dtype is dtypes.bool_:
+        raise errors.unsupported("threshold_cpu", input.dtype)
+    if not input.dtype.is_floating_point:
+        threshold, value = int(threshold), int(value)
     return _call("threshold", inplace, input, threshold, value)
 
 
@@ -148,17 +160,19 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     Args:
         weight: one number, or one for each channel (the second dimension of ``input``).
     """
-    if weight.ndim > 1:
-        raise RuntimeError(
-            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
-        )
     if weight.numel() != 1:
+        if not input.ndim:
+            raise RuntimeError("prelu: Not allow zero-dim input tensor.")
         channels = input.shape[1] if input.ndim > 1 else 1
         if channels != weight.numel():
             raise RuntimeError(
                 "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
                 f"{weight.numel()} and channel size = {channels}."
             )
+    if weight.ndim > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
+        )
     if weight.ndim:
         shape = [1] * input.ndim
         if input.ndim:
@@ -186,6 +200,11 @@ def rrelu(
     inplace: bool = False,
 ) -> Tensor:
     """A leaky ReLU whose slope is drawn uniformly when training, else the middle one."""
+    for side, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {side} bound must be finite, got {bound}")
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return _call("rrelu_with_noise", inplace, input, (lower + upper) / 2)
     # One draw, in float64, for each element that needs one, in row-major order.

@@ -125,6 +125,11 @@ def margin_ranking_loss(
 ) -> Tensor:
     """``max(0, -target * (input1 - input2) + margin)``."""
     reduction = reduction_of(size_average, reduce, reduction)
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise RuntimeError(
+            "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
+            f"input1: {input1.shape}, input2: {input2.shape}, target: {target.shape}"
+        )
     values = functions["clamp_min"](_neg(target) * (input1 - input2) + margin, 0)
     return reduce_values(values, reduction)
 
@@ -190,7 +195,7 @@ def triplet_margin_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if margin <= 0:
-        raise RuntimeError(f"margin must be greater than 0, got {margin}")
+        raise ValueError(f"margin must be greater than 0, got {margin}")
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
         return pairwise_distance(a, b, p, eps)
@@ -217,6 +222,13 @@ def triplet_margin_with_distance_loss(
 
 def _triplet(anchor: Tensor, positive: Tensor, negative: Tensor, distance: Any, margin: float,
              swap: bool, reduction: str) -> Tensor:  # fmt: skip
+    ranks = anchor.ndim, positive.ndim, negative.ndim
+    if len(set(ranks)) > 1:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of "
+            f"dimensions, but got: anchor {ranks[0]}D, positive {ranks[1]}D, and negative "
+            f"{ranks[2]}D inputs"
+        )
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = functions["minimum"](far, distance(positive, negative))

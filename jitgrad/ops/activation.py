@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dtypes import FLOATING
+from ..dtypes import FLOATING, INTEGER
 from .table import op
 
 _SQRT_HALF = "0.7071067811865476"
@@ -17,9 +17,10 @@ _INNER = "0.7978845608028654 * self * (1 + 0.044715 * self * self)"
 _SOFT = "where(self > 20, self, log1p(exp(self)))"
 
 
-def _activation(name: str, inputs: str, forward: str, grad: Any, doc: str, node: str = "") -> None:
+def _activation(name: str, inputs: str, forward: str, grad: Any, doc: str, node: str = "",
+                lowest: int = FLOATING) -> None:  # fmt: skip
     derivatives = {"self": grad} if isinstance(grad, str) else grad
-    op(name, inputs, forward, grad=derivatives, doc=doc, node=node, categories=(FLOATING, FLOATING),
+    op(name, inputs, forward, grad=derivatives, doc=doc, node=node, categories=(lowest, FLOATING),
        domain=(0.1, 2.0), method=False, inplace=False)  # fmt: skip
 
 
@@ -63,6 +64,7 @@ _activation(
 _activation(
     "hardtanh", "self min_val max_val", "minimum(maximum(self, min_val), max_val)",
     "where((self > min_val) & (self < max_val), grad, 0)", doc="self limited to an interval",
+    lowest=INTEGER,
 )  # fmt: skip
 _activation(
     "hardsigmoid", "self", "minimum(maximum(self + 3, 0), 6) / 6",
@@ -85,6 +87,7 @@ _activation(
 _activation(
     "threshold", "self threshold value", "where(self <= threshold, value, self)",
     "where(self <= threshold, 0, grad)", doc="self above the threshold, else the value",
+    lowest=INTEGER,
 )  # fmt: skip
 _activation(
     "prelu_kernel", "self weight", "where(self > 0, self, weight * self)",

@@ -28,6 +28,7 @@ op("isneginf", "self", "isinf(self) & (self < 0)", promote=_COMPARE, inplace=Fal
 op("heaviside", "self values", "where(self == 0, values, where(self > 0, 1, 0))",
    categories=(INTEGER, FLOATING), doc="0 below 0, 1 above, values at 0")  # fmt: skip
 op("nextafter", "self other", "nextafter(self, other)", categories=(FLOATING, FLOATING),
+   grad={"self": "where(self == other, 0, grad)", "other": "grad * 0"},
    doc="the next float from self towards other")  # fmt: skip
 op("frexp_mantissa", "self exponent",
    "self * exp2(trunc(-exponent / 2)) * exp2(-exponent - trunc(-exponent / 2))",
