@@ -206,9 +206,11 @@ from . import linalg as linalg, nn as nn, optim as optim  # isort: skip
 from . import amp as amp  # isort: skip
 from .amp import autocast  # isort: skip
 from . import special as special, utils as utils  # isort: skip
+from . import serialization as serialization  # isort: skip
 from . import fft as fft, masked as masked, signal as signal  # isort: skip
 
 # (packages of operators, which come first)
+from .serialization import load, save  # isort: skip
 from .nn._recurrent import (  # isort: skip
     gru,
     gru_cell,

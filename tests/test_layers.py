@@ -48,6 +48,7 @@ LAYERS = {
     "jitgrad.masked": 7,
     "jitgrad.nn": 7,
     "jitgrad.optim": 7,
+    "jitgrad.serialization": 7,
     "jitgrad.signal": 7,
     "jitgrad.special": 7,
     "jitgrad.utils": 7,
