@@ -102,7 +102,7 @@ def gaussian_nll_loss(
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
-        elif input.shape[:-1] != var.shape[:-1] or var.shape[-1] != 1:
+        elif input.ndim != var.ndim or _other_sizes(input, var) != [1]:
             raise ValueError("var is of incorrect size")
     # The bound is not differentiated: below it the variance keeps its gradient.
     floor = functions["clamp_min"](var.detach(), eps)
@@ -114,6 +114,11 @@ def gaussian_nll_loss(
 
 
 # Pairs and triplets -------------------------------------------------------------------------------
+def _other_sizes(input: Tensor, var: Tensor) -> list[int]:
+    """The sizes of ``var`` that are not those of ``input``."""
+    return [n for m, n in zip(input.shape, var.shape, strict=True) if m != n]
+
+
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
