@@ -1,4 +1,5 @@
-"""Which of PyTorch's operators jitgrad has, and which of them pass on the database's samples.
+"""Which of PyTorch's operators, modules and optimizers jitgrad has, and which of them pass on the
+samples of PyTorch's databases.
 
     python -m tests.oracle.coverage [FILE]
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.oracle import opdb
+from tests.oracle import moduledb, opdb, optimdb
 from tests.oracle.exceptions import EXCEPTIONS, reason
 from tests.oracle.libraries import jitgrad
 
@@ -41,7 +42,7 @@ PREFIXES = {
 
 @dataclass
 class Operator:
-    """All entries of the database with one name."""
+    """All entries of a database with one name; modules and optimizers are families of their own."""
 
     name: str
     family: str
@@ -93,6 +94,24 @@ def _differences(index: int) -> tuple[str, dict[str, str]]:
     return op.name, found
 
 
+def modules() -> Iterator[Operator]:
+    """Every module of its database, run."""
+    there = moduledb.present()
+    for info in moduledb.database():
+        differs = moduledb.compared(info) if info in there else {}
+        first = {aspect: told[0] for aspect, told in differs.items()}
+        yield Operator(moduledb.name_of(info), "modules", info in there, first)
+
+
+def optimizers() -> Iterator[Operator]:
+    """Every optimizer of its database, run."""
+    there = optimdb.present()
+    for info in optimdb.database():
+        differs = optimdb.unexpected(info) if info in there else {}
+        first = {aspect: told[0] for aspect, told in differs.items()}
+        yield Operator(f"optim.{info.name}", "optimizers", info in there, first)
+
+
 def table(entries: list[Operator]) -> str:
     """The counts by family, as Markdown."""
     families = sorted({entry.family for entry in entries})
@@ -108,6 +127,11 @@ def table(entries: list[Operator]) -> str:
     return "\n".join(lines)
 
 
+def _exceptions() -> dict[str, str]:
+    of_optimizers = {f"optim.{key}": why for key, why in optimdb.EXCEPTIONS.items()}
+    return EXCEPTIONS | moduledb.EXCEPTIONS | of_optimizers
+
+
 def document(entries: list[Operator]) -> str:
     """docs/operators.md."""
     text = [
@@ -116,11 +140,13 @@ def document(entries: list[Operator]) -> str:
         "operator of it that jitgrad has by the same name is run on the database's samples in "
         f"{', '.join(opdb.DTYPES)} and compared with PyTorch in values, dtypes, shapes, strides, "
         "sharing of memory, gradients, second gradients, methods, in-place and `out=` variants "
-        "and errors.",
+        "and errors. Modules and optimizers are run on databases of their own: modules with the "
+        "same parameters in training and in evaluation, optimizers for some steps along the same "
+        "gradients.",
         table(entries),
         "## Differences",
         "Where jitgrad differs from PyTorch, and why. A colon names the aspect or the dtype.",
-        "\n".join(f"- `{key}`: {why}" for key, why in sorted(EXCEPTIONS.items())),
+        "\n".join(f"- `{key}`: {why}" for key, why in sorted(_exceptions().items())),
     ]
     failing = [entry for entry in entries if entry.differs]
     if failing:
@@ -141,7 +167,7 @@ def main() -> None:
     jitgrad().set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        entries = list(operators())
+        entries = [*operators(), *modules(), *optimizers()]
     for entry in entries:
         for aspect, told in entry.differs.items():
             print(f"{entry.name}: {aspect}: {told}"[:300])

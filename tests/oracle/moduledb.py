@@ -99,6 +99,9 @@ def _build(lib: Any, info: Any, sample: Sample) -> Any:
     args, kwargs = opdb.rebuild(lib, sample.made, [])
     lib.manual_seed(0)
     module = opdb.resolve(lib, name_of(info))(*args, **kwargs).double()
+    if hasattr(module, "has_uninitialized_params") and module.has_uninitialized_params():
+        args, kwargs = opdb.rebuild(lib, sample.called, [])
+        module(*args, **kwargs)  # a lazy module takes its shapes from its first input
     return module.train(sample.training)
 
 

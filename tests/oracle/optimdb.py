@@ -251,3 +251,16 @@ def _converted(value: Any, known: dict[int, Any]) -> Any:
 def reason(info: Any, aspect: str) -> str | None:
     """Why an aspect of an optimizer may differ; None if it may not."""
     return EXCEPTIONS.get(info.name, EXCEPTIONS.get(f"{info.name}: {aspect}"))
+
+
+def unexpected(info: Any) -> dict[str, list[str]]:
+    """What differs in an optimizer, by aspect, exceptions left out."""
+    found: dict[str, list[str]] = {}
+    if reason(info, "options") is None:
+        found["options"] = [
+            line for case in cases(info) for dtype in DTYPES for line in compared(case, dtype)
+        ]
+    if reason(info, "differentiable") is None:
+        found["differentiable"] = differentiated(info)
+    found["errors"] = error_differences(info)
+    return {aspect: told for aspect, told in found.items() if told}
