@@ -11,9 +11,10 @@ from ..layout import Layout, dense_layout, layout, strides_in_order
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor
+from .convert import to
 from .elementwise import functions
 from .lines import softmax
-from .make import fresh, like_layout, number
+from .make import alias, fresh, like_layout, number
 from .matmul import matmul
 from .plans import PlanCache
 from .record import Outcome, node_class
@@ -50,10 +51,16 @@ def _gradients(
     grad: Tensor, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor, result: Tensor,
     log_sums: Tensor, is_causal: bool, scale: float, wanted: Any,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
+    d = query.layout.dtype
+    if d.compute is not d:
+        q, k, v, mask, out = (to(x, d.compute) for x in (query, key, value, attn_mask, result))
+        grad = to(grad, d.compute)
+        found = _gradients(grad, q, k, v, mask, out, log_sums, is_causal, scale, wanted)
+        return tuple(x if x is None else to(x, d) for x in found)
     masked = attn_mask.layout.ndim > 0
     if modes.mode:
-        mask = attn_mask if masked else None
-        return _recorded(grad, query, key, value, mask, is_causal, scale, wanted)
+        given = attn_mask if masked else None
+        return _recorded(grad, query, key, value, given, is_causal, scale, wanted)
     inputs = (grad, query, key, value, attn_mask, result)
     key_of = (*(x.layout for x in inputs), is_causal, scale)
     plan = _gradient_plans.get(key_of)
@@ -109,7 +116,7 @@ def _laid_out_like(of: Layout) -> Layout:
 
 
 class _Plan:
-    __slots__ = ("out", "outcome", "run", "spec", "starts", "sums")
+    __slots__ = ("out", "run", "spec", "starts", "sums")
 
     def __init__(
         self, q: Layout, k: Layout, v: Layout, mask: Layout, causal: bool, scale: float
@@ -122,7 +129,20 @@ class _Plan:
         self.run, self.spec, self.starts = kernels.forward(
             q, k, v, mask, self.out, causal, scale, mask.ndim > 0
         )
-        self.outcome = Outcome((q, k, v, mask), (self.out,))
+
+
+def _computed(*operands: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+    """The result and the logarithms of the sums of the kernel for query, key, value and mask."""
+    key_of: Any = (*(x.layout for x in operands), causal, scale)
+    plan = _plans.get(key_of)
+    if plan is None:
+        plan = _plans.add(key_of, _Plan(*key_of))
+    result, sums = fresh(plan.out), fresh(plan.sums)
+    flat: list[Any] = []
+    for x in (*operands, result, sums):
+        flat += (x.storage.buffer, x.offset)
+    plan.run(plan.spec, *flat, plan.starts, 0)
+    return result, sums
 
 
 def fused(
@@ -132,36 +152,21 @@ def fused(
 
     Args:
         query, key, value: [..., queries, width], [..., keys, width], [..., keys, out width], of one
-            batch shape and floating dtype.
+            batch shape and floating dtype; 16-bit floats go to the kernel and back as float32.
         mask: added to the scores, broadcastable to [..., queries, keys], of that dtype; it gets no
             gradient.
     """
     hidden = number(0, query.layout.dtype) if mask is None else mask
-    key_of = (query.layout, key.layout, value.layout, hidden.layout, causal, scale)
-    plan = _plans.get(key_of)
-    if plan is None:
-        plan = _plans.add(key_of, _Plan(*key_of))
-    result, sums = fresh(plan.out), fresh(plan.sums)
-    plan.run(
-        plan.spec,
-        query.storage.buffer,
-        query.offset,
-        key.storage.buffer,
-        key.offset,
-        value.storage.buffer,
-        value.offset,
-        hidden.storage.buffer,
-        hidden.offset,
-        result.storage.buffer,
-        0,
-        sums.storage.buffer,
-        0,
-        plan.starts,
-        0,
-    )
+    operands, d = (query, key, value, hidden), query.layout.dtype
+    if d.compute is d:
+        result, sums = _computed(*operands, causal=causal, scale=scale)
+    else:
+        wide = (to(alias(x), d.compute) for x in operands)
+        result, sums = _computed(*wide, causal=causal, scale=scale)
+        result = to(result, d)
     if modes.levels or any(x.tracked is not False for x in (query, key, value)):
         attributes = {"log_sums": sums, "is_causal": causal, "scale": scale}
-        _FUSED.record(query, key, value, hidden, result, attributes, plan.outcome)
+        _FUSED.record(*operands, result, attributes, Outcome.of(operands, (result,)))
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from ..ops.table import structured
 from ..state import modes
 from ..storage import Storage
 from ..tensor import Tensor, make
-from .creation import from_numpy
+from .convert import copy_elements, to
+from .creation import from_numpy, full
 from .elementwise import functions
 from .make import alias, dense
 from .places import as_long, extremes, first_outside, move_rows
@@ -24,7 +26,7 @@ from .reduction import sum as sum_of
 from .reduction import vector_norm
 from .rows import index_add, index_select
 from .scatter import scatter_add
-from .view import reshape
+from .view import narrow, reshape
 from .writes import record_indexed
 
 _MEAN, _SUM, _MAX = "mean", "sum", "max"
@@ -64,7 +66,7 @@ def _refuse_sparse(name: str, sparse: bool) -> None:
 def _shares(places: Tensor, rows: int, d: dtype) -> Tensor:
     """1 / how often each of the places occurs, as a column."""
     counts = np.bincount(places._array(), minlength=max(rows, 1))
-    per_place = (1.0 / counts[places._array()]).astype(d.np)
+    per_place = d.encode(1.0 / counts[places._array()])
     return make(Storage(per_place.view(np.uint8)), 0, dense_layout((len(per_place), 1), d))
 
 
@@ -306,16 +308,17 @@ def embedding_bag(
         result, factors = _maxima(weight, places, numbers, kept, bags)
         chosen = factors
     else:
-        parts = kept.astype(table.dtype.np)
+        parts = kept.astype(table.dtype.compute.np)
         if how == _MEAN and count:
-            parts = parts / np.maximum(counts, 1).astype(table.dtype.np)[numbers]
-        factors = from_numpy(parts)
+            parts /= np.maximum(counts, 1)[numbers]
+        factors = to(from_numpy(parts), table.dtype)
         scale = factors if per_sample_weights is None else factors * per_sample_weights.detach()
-        values = index_select(alias(weight), 0, places) * reshape(scale, (-1, 1))
-        result = index_add(_zeros((bags, size), table.dtype), 0, bag_of, values)
+        wide = table.dtype.compute  # 16-bit floats are added up in float32
+        values = to(index_select(alias(weight), 0, places), wide) * reshape(scale, (-1, 1))
+        result = to(index_add(_zeros((bags, size), wide), 0, bag_of, values), table.dtype)
     weights: Any = per_sample_weights
     if weights is None:
-        weights = from_numpy(np.ones(count, table.dtype.np))
+        weights = full((count,), 1, dtype=table.dtype)
     attributes = {
         "mode": how,
         "bags": bag_of,
@@ -338,10 +341,8 @@ def _maxima(
     starts = np.cumsum(counts) - counts
     table = np.full((bags, width), rows)  # row numbers, bag by bag
     table[order, np.arange(len(order)) - starts[order]] = places._array()[kept]
-    lowest = _zeros((rows + 1, size), weight.layout.dtype)
-    values = lowest._array()
-    values[:rows] = weight.detach()._array()
-    values[rows] = -np.inf
+    lowest = full((rows + 1, size), -math.inf, dtype=weight.layout.dtype)
+    copy_elements(weight, narrow(lowest, 0, 0, rows))
     gathered = embedding(lowest, from_numpy(table))
     best, at = largest(gathered, 1)
     named = np.take_along_axis(table, at._array(), 1)

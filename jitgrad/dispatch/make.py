@@ -87,7 +87,7 @@ def number(value: float, d: dtypes.dtype) -> Tensor:
     """A number as a 0-d tensor of a dtype; shared, so never written."""
     result = fresh(dense_layout((), d))
     result.counter = result.storage  # not of inference mode, in which it may be made
-    result._array()[()] = value
+    result._assign(np.asarray(value))
     return result
 
 

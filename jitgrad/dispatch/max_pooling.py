@@ -453,7 +453,7 @@ def fractional_max_pool(
     kernel = sizes_argument(name, "kernel_size", kernel_size, rank)
     sizes = sizes_argument(name, "output_size", output_size, rank)
     _check_fractional(name, of, samples.layout, kernel, sizes)
-    at = samples.detach()._array()[: of.shape[0] if of.ndim == rank + 2 else 1]
+    at = samples.detach()._numbers()[: of.shape[0] if of.ndim == rank + 2 else 1]
     # Of two samples the first belongs to the last dimension.
     columns = reversed(range(rank)) if rank == 2 else range(rank)
     each, starts = [], []

@@ -27,7 +27,7 @@ from ..ops.table import structured
 from ..state import modes
 from ..storage import Storage
 from ..tensor import Tensor, make
-from .convert import contiguous, copy_, copy_elements
+from .convert import contiguous, copy_, copy_elements, to
 from .elementwise import functions, prepare_out
 from .make import alias, constant, dense, fresh, ints_argument, number
 from .plans import PlanCache
@@ -87,6 +87,8 @@ def _recorded(
     grad: Tensor, input: Tensor, weight: Tensor, statistics: Tensor, form: Form, wanted: Any
 ) -> tuple[Tensor | None, ...]:
     """:func:`_gradients` by operations that are themselves differentiable."""
+    d = input.layout.dtype
+    input, grad, weight = (to(x, d.compute) for x in (input, grad, weight))
     x, g = reshape(input, form.shape), reshape(grad, form.shape)
     shape = tuple(n if d in form.affine else 1 for d, n in enumerate(form.shape))
     scale = reshape(weight, shape) if weight.layout.ndim else weight
@@ -114,7 +116,7 @@ def _recorded(
         results[1] = reshape(sum_of(g * normal, others), form.weight_shape)
     if wanted[2]:
         results[2] = reshape(sum_of(g, others), form.weight_shape)
-    return tuple(results)
+    return tuple(x if x is None else to(x, d) for x in results)
 
 
 def _row(name: str, node: str, inputs: str = "input weight bias") -> type[StructuredNode]:
@@ -143,7 +145,7 @@ class _Plan:
     def __init__(self, form: Form, of: Layout, weight: Tensor, bias: Tensor) -> None:
         self.form = form
         self.out = dense_layout(of.shape, of.dtype)
-        self.statistics = dense_layout((kernels.STATISTICS, form.lines), of.dtype)
+        self.statistics = dense_layout((kernels.STATISTICS, form.lines), of.dtype.compute)
         # A row-major vector and a number have different steps.
         self.run = kernels.plan("forward", form, of.dtype, weight.layout.ndim > 0).run
         self.outcome = Outcome((of, weight.layout, bias.layout), (self.out,))
@@ -288,12 +290,13 @@ def native_layer_norm(
     result, statistics = _along_last("native_layer_norm", _LAYER, input, shape, weight, bias, eps)
     lead = input.layout.ndim - len(shape)
     kept = (*input.layout.shape[:lead], *(1 for _ in shape))
-    return result, _copied(statistics, 0, kept), _copied(statistics, 1, kept)
+    d = input.layout.dtype
+    return result, _copied(statistics, 0, kept, d), _copied(statistics, 1, kept, d)
 
 
-def _copied(statistics: Tensor, which: int, shape: Any) -> Tensor:
+def _copied(statistics: Tensor, which: int, shape: Any, d: dtype) -> Tensor:
     """One of the statistics in a tensor of its own."""
-    result = dense(shape, statistics.layout.dtype)
+    result = dense(shape, d)
     if result.layout.numel:
         copy_elements(reshape(select(alias(statistics), 0, which), shape), result)
     return result
@@ -317,7 +320,7 @@ def rms_norm(
     shape = _shape_argument("rms_norm", normalized_shape)
     if eps is None:
         d = input.layout.dtype
-        eps = float(np.finfo(d.np).eps) if d.is_floating_point else 0.0
+        eps = 2.0 ** (1 - d.digits) if d.is_floating_point else 0.0
     return _along_last("rms_norm", _RMS, input, shape, weight, None, eps)[0]
 
 
@@ -452,7 +455,8 @@ def _batch(
         statistics = fresh(plan.statistics)
         means, rstds, _ = (select(statistics, 0, i) for i in range(3))
         copy_elements(running_mean, means)
-        copy_elements(functions["rsqrt"](alias(running_var) + eps), rstds)
+        variances = to(running_var.detach(), rstds.layout.dtype)
+        copy_elements(functions["rsqrt"](variances + eps), rstds)
         inputs = (input, scale, shift, running_mean, running_var)
         return _normalized(plan, _BATCH_GIVEN, inputs, statistics)
     result, statistics = _normalized(plan, _BATCH, (input, scale, shift), None)
@@ -503,7 +507,8 @@ def native_batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps
     )
     shape = (input.layout.shape[1],) if training else (0,)
-    results = result, _copied(statistics, 0, shape), _copied(statistics, 1, shape)
+    d = input.layout.dtype
+    results = result, _copied(statistics, 0, shape, d), _copied(statistics, 1, shape, d)
     if out is None:
         return results
     for target, value in zip(out, results, strict=True):

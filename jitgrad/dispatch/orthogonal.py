@@ -227,7 +227,7 @@ def lstsq(
         raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     rows, columns = a.shape[-2:]
     if rcond is None:
-        rcond = float(np.finfo(a.dtype.np).eps) * max(rows, columns)
+        rcond = 2.0 ** (1 - a.dtype.digits) * max(rows, columns)
     right = unsqueeze(B, -1) if vector else B
     rank = rank_of(self, rtol=rcond)
     overdetermined = rows > columns and bool(_f["eq"](rank, columns).all())

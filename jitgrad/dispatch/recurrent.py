@@ -24,7 +24,7 @@ from ..layout import dense_layout
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor
-from .convert import clone, contiguous
+from .convert import clone, contiguous, to
 from .creation import zeros
 from .elementwise import functions
 from .make import alias, dense, fresh
@@ -359,6 +359,10 @@ def layer(kind: str, steps: Steps, **inputs: Tensor) -> tuple[Tensor, ...]:
     Returns:
         the output, the final hidden state, and (LSTM) the final cell state.
     """
+    d = inputs["w_hh"].layout.dtype
+    if d.compute is not d:  # 16-bit floats: states are not rounded at every step
+        wide = {name: to(x, d.compute) for name, x in inputs.items()}
+        return tuple(to(x, d) for x in layer(kind, steps, **wide))
     values = {name: inputs[name] for name in _NAMES if name in inputs}
     outs = _forward(kind, values, steps)
     names = tuple(name for name in (*_NAMES, *_KEPT) if name in values)

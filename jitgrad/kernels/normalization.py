@@ -12,8 +12,9 @@ affine       grad, x, statistics -> the gradients of weight and bias: it walks t
 ===========  ======================================================================================
 
 Statistics are a buffer of three rows: means, reciprocal standard deviations, and unbiased variances
-(for running estimates). Each is computed in two passes over the line (mean first, then the squares
-of deviations), summed in blocks of at most 1024 elements whose totals are added in float64.
+(for running estimates), float32 where the operands are 16-bit floats. Each is computed in two
+passes over the line (mean first, then the squares of deviations), summed in blocks of at most 1024
+elements whose totals are added in float64.
 
 A line is up to two nested loops. Where its elements are farther apart than those of its neighbours
 the kernel goes by columns instead: a tile of lines is walked together.
@@ -71,8 +72,8 @@ class Form(NamedTuple):
 _HEAD = """
 import numpy as np
 from numba import njit
-from jitgrad.kernels.abi import p_{t}, p_int64, p_float64, scratch_{t}, scratch_float64
-T, SIZE, BLOCK, ROWS = {T}, {size}, 1024, 256
+from jitgrad.kernels.abi import {pointers}, p_int64, p_float64, scratch_{t}, scratch_float64
+T, SIZE, STATISTIC, BLOCK, ROWS = {T}, {size}, {statistic_size}, 1024, 256
 fast = {{"reassoc", "contract", "nsz"}}
 """
 
@@ -116,7 +117,7 @@ def write(p0, r0, p1, p2, r1, p3, mean, rstd, n):
 def kernel({arguments}, n, extras):
     {unpack}
     for k in range(n):
-        means, rstds = p_{t}(p4), p_{t}(p4 + apart)
+        means, rstds = p_{s}(p4), p_{s}(p4 + apart)
         if not given:
             mean, exact = T(0), 0.0
             if centered:
@@ -131,7 +132,7 @@ def kernel({arguments}, n, extras):
                     place = p0 + (i * i0 + j * j0) * SIZE
                     exact += np.float64(squares(place, j0, mean, min(BLOCK, inner - j)))
             means[0], rstds[0] = mean, T(1.0 / np.sqrt(exact / count + eps))
-            p_{t}(p4 + 2 * apart)[0] = T(exact / (count - 1))
+            p_{s}(p4 + 2 * apart)[0] = T(exact / (count - 1))
         mean, rstd = means[0], rstds[0]
         for i in range(outer):
             a, w = i * i0 * SIZE, i * i1 * SIZE
@@ -143,7 +144,7 @@ _FORWARD_COLUMNS = """
 def kernel({arguments}, n, extras):
     {unpack}
     x, w, b, y = p_{t}(p0), p_{t}(p1), p_{t}(p2), p_{t}(p3)
-    means, rstds, spreads = p_{t}(p4), p_{t}(p4 + apart), p_{t}(p4 + 2 * apart)
+    means, rstds, spreads = p_{s}(p4), p_{s}(p4 + apart), p_{s}(p4 + 2 * apart)
     part, exact = scratch_{t}({tile}), scratch_float64({tile})
     for first in range(0, n, {tile}):
         width = min({tile}, n - first)
@@ -211,7 +212,7 @@ def write(p0, p1, r0, p2, r2, p4, mean, rstd, c1, c2, n):
 def kernel({arguments}, n, extras):
     {unpack}
     for k in range(n):
-        mean, rstd = p_{t}(p3)[0], p_{t}(p3 + apart)[0]
+        mean, rstd = p_{s}(p3)[0], p_{s}(p3 + apart)[0]
         plain, weighted = 0.0, 0.0
         if not given:
             for i in range(outer):
@@ -232,7 +233,7 @@ _BACKWARD_COLUMNS = """
 def kernel({arguments}, n, extras):
     {unpack}
     g, x, w, y = p_{t}(p0), p_{t}(p1), p_{t}(p2), p_{t}(p4)
-    means, rstds = p_{t}(p3), p_{t}(p3 + apart)
+    means, rstds = p_{s}(p3), p_{s}(p3 + apart)
     c1, c2 = scratch_{t}({tile}), scratch_{t}({tile})
     plain, weighted = scratch_float64({tile}), scratch_float64({tile})
     for first in range(0, n, {tile}):
@@ -267,7 +268,7 @@ def kernel({arguments}, n, extras):
 _AFFINE_ROWS = """
 @njit(error_model="numpy", fastmath=fast)
 def totals(p0, p1, r0, p2, r2, apart, n):
-    g, x, means, rstds = p_{t}(p0), p_{t}(p1), p_{t}(p2), p_{t}(p2 + apart)
+    g, x, means, rstds = p_{t}(p0), p_{t}(p1), p_{s}(p2), p_{s}(p2 + apart)
     plain, weighted = T(0), T(0)
     if r2 == 0:
         mean, rstd = means[0], rstds[0]
@@ -288,7 +289,7 @@ def kernel({arguments}, n, extras):
         plain, weighted = 0.0, 0.0
         for i in range(outer):
             for j in range(0, inner, BLOCK):
-                a, b = (i * i0 + j * j0) * SIZE, (i * i2 + j * j2) * SIZE
+                a, b = (i * i0 + j * j0) * SIZE, (i * i2 + j * j2) * STATISTIC
                 v0, v1 = totals(p0 + a, p1 + a, j0, p2 + b, j2, apart, min(BLOCK, inner - j))
                 plain += np.float64(v0)
                 weighted += np.float64(v1)
@@ -300,7 +301,7 @@ _AFFINE_COLUMNS = """
 def kernel({arguments}, n, extras):
     {unpack}
     g, x, weights, biases = p_{t}(p0), p_{t}(p1), p_{t}(p3), p_{t}(p4)
-    means, rstds = p_{t}(p2), p_{t}(p2 + apart)
+    means, rstds = p_{s}(p2), p_{s}(p2 + apart)
     c1, c2 = scratch_{t}({tile}), scratch_{t}({tile})
     plain, weighted = scratch_float64({tile}), scratch_float64({tile})
     for first in range(0, n, {tile}):
@@ -336,6 +337,7 @@ _SOURCES = {
     "affine": (_AFFINE_ROWS, _AFFINE_COLUMNS),
 }
 _OPERANDS = 5
+_STATISTICS_AT = {"forward": 4, "backward": 3, "affine": 2}  # the operand that they are
 
 
 @functools.cache
@@ -344,17 +346,25 @@ def _kernel(kind: str, t: dtype, columns: bool) -> int:
     steps = "; ".join(f"i{i}, j{i} = e[{2 + 2 * i}], e[{3 + 2 * i}]" for i in k)
     names = {
         "t": t.name,
+        "s": t.compute.name,
         "tile": TILE,
         "arguments": ", ".join(f"{a}{i}" for a in "ps" for i in k),
-        "advance": "; ".join(f"p{i} += s{i} * SIZE" for i in k),
+        "advance": "; ".join(
+            f"p{i} += s{i} * {'STATISTIC' if i == _STATISTICS_AT[kind] else 'SIZE'}" for i in k
+        ),
         "unpack": _UNPACK.format(steps=steps, at=2 + 2 * _OPERANDS),
     }
-    head = _HEAD.format(t=t.name, T=numpy_name(t), size=t.itemsize)
+    pointers = ", ".join(sorted({f"p_{t.name}", f"p_{t.compute.name}"}))
+    head = _HEAD.format(
+        t=t.name, pointers=pointers, T=numpy_name(t), size=t.itemsize,
+        statistic_size=t.compute.itemsize,
+    )  # fmt: skip
     return cache.kernel(head + _SOURCES[kind][columns].format(**names), _OPERANDS)
 
 
 def plan(kind: str, form: Form, t: dtype, weighted: bool) -> Program:
-    """The program of a kernel; operands as listed above, all row-major and of dtype ``t``.
+    """The program of a kernel; operands as listed above, all row-major, of dtype ``t``
+    (statistics: of its ``compute``).
 
     Args:
         weighted: whether weight and bias are there; else they are single numbers.
@@ -384,13 +394,16 @@ def plan(kind: str, form: Form, t: dtype, weighted: bool) -> Program:
     extras = list(loops)
     for step in steps:
         extras += [0] * (2 - len(step)) + step
-    extras += [count, form.lines * t.itemsize, int(form.centered), int(form.given), bits(form.eps)]
+    apart = form.lines * t.compute.itemsize
+    extras += [count, apart, int(form.centered), int(form.given), bits(form.eps)]
+    sizes_in_bytes = [t.itemsize] * _OPERANDS
+    sizes_in_bytes[_STATISTICS_AT[kind]] = t.compute.itemsize
     builder = Builder(_OPERANDS)
     if 0 not in form.shape:
         builder.launch(
             _kernel(kind, t, columns),
             nest,
-            [t.itemsize] * _OPERANDS,
+            sizes_in_bytes,
             builder.operands,
             extras=extras,
             work=4 * count,
