@@ -261,3 +261,67 @@ def steps_between(result: Any, exact: np.ndarray, slack: float) -> tuple[int, in
     got, kind = places(result), result.dtype
     low, high = (places(jitgrad.from_numpy(np.array(exact + s)).to(kind)) for s in (-slack, slack))
     return int((low - got).max()), int((got - high).max())
+
+
+@half
+def test_every_number_in_order(name: str) -> None:
+    x = every(name)
+    x = x[x.isfinite()]
+    values, indices = x.sort()
+    assert np.all(np.diff(places(values)) >= 0)
+    assert np.array_equal(places(values), places(x[indices]))
+    assert x.argmax().item() == int(places(x).argmax())
+    most, at = x.topk(5)
+    assert np.array_equal(places(most), places(values)[:-6:-1])
+    assert np.array_equal(places(x[at]), places(most))
+    assert (
+        int(jitgrad.searchsorted(values, jitgrad.zeros(1, dtype=x.dtype))) == len(values) // 2 - 1
+    )
+
+
+# Training -----------------------------------------------------------------------------------------
+# PyTorch rounds AdamW's eps, 1e-8, to zero in float16, and then divides zeros by zeros.
+@pytest.mark.oracle
+@pytest.mark.parametrize(
+    ("method", "name"), [("SGD", "float16"), ("SGD", "bfloat16"), ("AdamW", "bfloat16")]
+)
+def test_training(method: str, name: str) -> None:
+    """Gradients, their accumulation and the optimizer's state in the dtype of the parameters."""
+
+    def trained(lib: Any) -> tuple[Any, list[str]]:
+        lib.manual_seed(0)
+        model = lib.nn.Sequential(
+            lib.nn.Linear(5, 8), lib.nn.LayerNorm(8), lib.nn.GELU(), lib.nn.Linear(8, 3)
+        ).to(getattr(lib, name))
+        optimizer = getattr(lib.optim, method)(model.parameters(), lr=0.05)
+        x, target = lib.randn(16, 5, dtype=getattr(lib, name)), lib.arange(16) % 3
+        for _ in range(5):
+            optimizer.zero_grad()
+            for part in (slice(0, 8), slice(8, 16)):
+                lib.nn.functional.cross_entropy(model(x[part]), target[part]).backward()
+            optimizer.step()
+        first = model[0].weight
+        kinds = [first.grad.dtype, *(v.dtype for v in optimizer.state[first].values())]
+        return model(x).detach().float().numpy(), [str(d).rpartition(".")[2] for d in kinds]
+
+    (ours, kinds), (theirs, expected) = trained(jitgrad), trained(torch_or_skip())
+    assert kinds == expected
+    assert np.allclose(ours, theirs, atol=0.02 if name == "float16" else 0.1)
+
+
+@half
+@pytest.mark.oracle
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_layers(kind: str, name: str) -> None:
+    def run(lib: Any) -> list[Any]:
+        lib.manual_seed(0)
+        layer = getattr(lib.nn, kind)(3, 4).to(getattr(lib, name))
+        x = lib.randn(5, 2, 3).to(getattr(lib, name)).requires_grad_()
+        out = layer(x)[0]
+        out.sum().backward()
+        assert out.dtype == layer.weight_ih_l0.grad.dtype == x.dtype
+        return [t.detach().float().numpy() for t in (out, x.grad, layer.weight_hh_l0.grad)]
+
+    loose = 2e-3 if name == "float16" else 1.6e-2
+    for ours, theirs in zip(run(jitgrad), run(torch_or_skip()), strict=True):
+        assert np.allclose(ours, theirs, rtol=2 * loose, atol=loose)
