@@ -9,17 +9,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes, errors
 from ..layout import normalize_dim
 from ..tensor import Tensor
 from . import convert
 from .composed import Composed
-from .creation import eye
+from .creation import eye, from_numpy
 from .diagonals import powers
 from .elementwise import functions
 from .make import int_argument, result_dtype
 from .matmul import addmm, addmv, baddbmm, bmm, dot, matmul, mm, outer
 from .reduction import amax, amin, sum, vector_norm
+from .rows import index_select
 from .scatter import scatter_reduce
 from .special import into
 from .view import atleast_1d, diagonal, unsafe_view, unsqueeze, view_of
@@ -499,13 +502,37 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = Non
 
 
 def _distances(x1: Tensor, x2: Tensor, p: float) -> Tensor:
-    apart = _f["sub"](unsqueeze(x1, -2), unsqueeze(x2, -3))
+    return _norms(_f["sub"](unsqueeze(x1, -2), unsqueeze(x2, -3)), p)
+
+
+def _norms(apart: Tensor, p: float) -> Tensor:
     if p == 0:  # how many coordinates differ, with a gradient of zero
         return sum(_f["clamp_max"](_f["ceil"](_f["abs"](apart)), 1), -1)
     return vector_norm(apart, p, -1)
 
 
 _CDIST = Composed("cdist", "x1 x2", _distances, convert.clone)
+
+
+def _pair_distances(self: Tensor, p: float) -> Tensor:
+    n = self.layout.shape[0]
+    row, column = (from_numpy(x) for x in np.triu_indices(n, 1))
+    return _norms(_f["sub"](index_select(self, 0, row), index_select(self, 0, column)), p)
+
+
+_PDIST = Composed("pdist", "self", _pair_distances, convert.clone)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The ``p``-norm distances between the rows of a matrix, each pair once: the upper triangle of
+    :func:`cdist` of it with itself, row by row."""
+    if input.layout.ndim != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.layout.ndim}D")
+    if not input.is_floating_point():
+        raise RuntimeError("pdist only supports floating-point dtypes")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    return _PDIST(input, p=float(p))
 
 
 def renorm(
@@ -648,7 +675,7 @@ METHODS = (
 )
 FUNCTIONS = (
     "addmv addr addbmm vdot inner tensordot einsum kron cross chain_matmul matrix_power cdist "
-    "renorm index_reduce"
+    "pdist renorm index_reduce"
 )
 NAMESPACE = {
     "multi_dot": multi_dot, "vecdot": vecdot, "cross": linalg_cross, "diagonal": linalg_diagonal,

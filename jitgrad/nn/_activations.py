@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from .. import dtypes, errors, rng
 from ..dispatch import lines
-from ..dispatch.creation import empty_like, from_numpy
+from ..dispatch.creation import empty_like, from_numpy, zeros_like
 from ..dispatch.elementwise import functions, operators
 from ..dispatch.generator import default_generator
+from ..dispatch.reduction import argmax
 from ..dtypes import dtype
 from ..tensor import Tensor
 
@@ -218,8 +220,6 @@ def rrelu(
 # Softmax ------------------------------------------------------------------------------------------
 def _default_dim(name: str, ndim: int) -> int:
     """What PyTorch takes when ``dim`` is left out, with its warning."""
-    import warnings
-
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument.",
@@ -255,66 +255,42 @@ def log_softmax(
     return lines.log_softmax(input, dim, dtype)
 
 
-# Dropout ------------------------------------------------------------------------------------------
-def check_probability(p: float) -> None:
-    """ValueError unless it is a probability."""
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """Draws from the Gumbel-softmax distribution (Jang et al. 2016; Maddison et al. 2016).
 
-
-def _mask(like: Tensor, p: float) -> Tensor:
-    return empty_like(like).bernoulli_(1 - p)
-
-
-def _drop(input: Tensor, p: float, training: bool, inplace: bool, per_channel: bool) -> Tensor:
-    check_probability(p)
-    if not training or p == 0 or not input.numel():
-        return input
-    multiply: Callable[..., Tensor] = operators["mul"].inplace if inplace else functions["mul"]
-    if p == 1:
-        return multiply(input, empty_like(input).zero_())
-    if per_channel:
-        shape = (*input.shape[:2], *(1 for _ in input.shape[2:]))
-        noise = input.new_empty(shape).bernoulli_(1 - p)
-    else:
-        noise = _mask(input, p)
-    return multiply(input, noise.div_(1 - p))
-
-
-def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """When training, zero each element with probability ``p`` and scale the rest by 1 / (1 - p).
-
-    Raises:
-        ValueError: unless ``p`` is a probability (Srivastava et al. 2014).
+    Args:
+        tau: the temperature.
+        hard: give one-hot vectors, with the gradient of the soft ones.
     """
-    return _drop(input, p, training, inplace, per_channel=False)
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    noise = functions["neg"](functions["log"](empty_like(logits).exponential_()))
+    soft = lines.softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = argmax(soft, dim, keepdim=True)
+    one = zeros_like(logits).scatter_(dim, index, 1.0)
+    return one - soft.detach() + soft
 
 
-def dropout1d(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
-    """:func:`dropout` of whole channels of [n, channels, length] or [channels, length]."""
-    return _channels(input, p, training, inplace, 1)
+# In place -----------------------------------------------------------------------------------------
+def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """``<name>_``: an activation into its input."""
+
+    def inplace(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return function(input, *args, inplace=True, **kwargs)
+
+    inplace.__name__ = inplace.__qualname__ = f"{function.__name__}_"
+    inplace.__doc__ = f":func:`{function.__name__}` in place."
+    return inplace
 
 
-def dropout2d(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
-    """:func:`dropout` of whole channels of [n, channels, h, w]."""
-    return _channels(input, p, training, inplace, 2)
-
-
-def dropout3d(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
-    """:func:`dropout` of whole channels of [n, channels, d, h, w] or [channels, d, h, w]."""
-    return _channels(input, p, training, inplace, 3)
-
-
-def _channels(input: Tensor, p: float, training: bool, inplace: bool, spatial: int) -> Tensor:
-    check_probability(p)
-    # As PyTorch: three dimensions are a batch of channels for 1d and 2d, a lone sample for 3d.
-    alone = spatial != 2 and input.ndim == spatial + 1
-    given = input.unsqueeze(0) if alone else input
-    result = _drop(given, p, training, inplace, per_channel=True)
-    return result.squeeze(0) if alone else result
+celu_ = _in_place(celu)
+elu_ = _in_place(elu)
+hardtanh_ = _in_place(hardtanh)
+leaky_relu_ = _in_place(leaky_relu)
+rrelu_ = _in_place(rrelu)
+selu_ = _in_place(selu)
+threshold_ = _in_place(threshold)

@@ -9,7 +9,7 @@ from ..dispatch.matmul import c_name, matmul
 from ..dtypes import bool_, float32
 from ..layout import broadcast_shapes
 from ..tensor import Tensor
-from ._activations import dropout
+from ._dropout import dropout
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> None:

@@ -13,8 +13,8 @@ from ..dispatch.shape import cat
 from ..dispatch.view import flatten, permute, reshape, transpose, unsqueeze
 from ..dtypes import bool_, dtype
 from ..tensor import Tensor
-from ._activations import dropout
 from ._attention import scaled_dot_product_attention
+from ._dropout import dropout
 from ._layers import linear
 
 

@@ -12,7 +12,7 @@ from ..dispatch.split import unbind
 from ..dispatch.view import transpose
 from ..kernels.recurrent import CELLS
 from ..tensor import Tensor
-from ._activations import dropout as drop_out
+from ._dropout import dropout as drop_out
 
 
 def _weights(

@@ -49,3 +49,17 @@ class Dropout3d(_Dropout):
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_Dropout):
+    """In training mode dropout that keeps mean and variance behind a SELU."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """:class:`AlphaDropout` of whole channels of [n, channels, ...]."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.feature_alpha_dropout(input, self.p, self.training, self.inplace)

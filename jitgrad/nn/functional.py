@@ -10,7 +10,9 @@ from ..dispatch.conv import (
     conv_transpose2d,
     conv_transpose3d,
 )
+from ..dispatch.ctc import ctc_loss
 from ..dispatch.folding import fold, unfold
+from ..dispatch.linalg import pdist
 from ..dispatch.padding import pad
 from ..dispatch.shuffling import (
     channel_shuffle,
@@ -20,18 +22,19 @@ from ..dispatch.shuffling import (
 )
 from ._activations import (
     celu,
-    dropout,
-    dropout1d,
-    dropout2d,
-    dropout3d,
+    celu_,
     elu,
+    elu_,
     gelu,
     glu,
+    gumbel_softmax,
     hardshrink,
     hardsigmoid,
     hardswish,
     hardtanh,
+    hardtanh_,
     leaky_relu,
+    leaky_relu_,
     log_softmax,
     logsigmoid,
     mish,
@@ -40,7 +43,9 @@ from ._activations import (
     relu6,
     relu_,
     rrelu,
+    rrelu_,
     selu,
+    selu_,
     sigmoid,
     silu,
     softmax,
@@ -51,6 +56,7 @@ from ._activations import (
     tanh,
     tanhshrink,
     threshold,
+    threshold_,
 )
 from ._attention import scaled_dot_product_attention
 from ._distributions import (
@@ -62,6 +68,14 @@ from ._distributions import (
     poisson_nll_loss,
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
+)
+from ._dropout import (
+    alpha_dropout,
+    dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
 )
 from ._embedding import embedding, embedding_bag
 from ._layers import (
@@ -84,6 +98,7 @@ from ._losses import (
     smooth_l1_loss,
     soft_margin_loss,
 )
+from ._margins import multi_margin_loss, multilabel_margin_loss
 from ._multihead import multi_head_attention_forward
 from ._normalization import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
 from ._pooling import (
@@ -175,7 +190,21 @@ __all__ = [
     "max_unpool1d",
     "max_unpool2d",
     "max_unpool3d",
+    "alpha_dropout",
+    "feature_alpha_dropout",
+    "gumbel_softmax",
+    "ctc_loss",
+    "pdist",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
     "celu",
+    "celu_",
+    "elu_",
+    "hardtanh_",
+    "leaky_relu_",
+    "rrelu_",
+    "selu_",
+    "threshold_",
     "dropout",
     "dropout1d",
     "dropout2d",

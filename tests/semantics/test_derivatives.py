@@ -240,6 +240,16 @@ STRUCTURED_CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "qr": (lambda x: jg.linalg.qr(x)[1], [(3, 3)]),
     "svd": (lambda x: jg.linalg.svdvals(x), [(3, 2)]),
     "eigh": (lambda x: jg.linalg.eigvalsh(_positive(x)), [(3, 3)]),
+    "multi_margin_loss": (
+        lambda x: F.multi_margin_loss(x, INDEX[:2], p=2, reduction="none"),
+        [(2, 3)],
+    ),
+    "multilabel_margin_loss": (
+        lambda x: F.multilabel_margin_loss(x, jg.tensor([[0, 2, -1], [1, -1, 0]])),
+        [(2, 3)],
+    ),
+    "cdist": (jg.cdist, [(2, 3), (3, 3)]),
+    "pdist": (jg.pdist, [(3, 2)]),
     "pinv": (lambda x: jg.linalg.pinv(x), [(3, 2)]),
     "lu_factor": (lambda x: jg.linalg.lu_factor(x)[0], [(3, 3)]),
     "lu_factor_wide": (lambda x: jg.linalg.lu_factor(x)[0], [(2, 3)]),
@@ -283,8 +293,12 @@ def rows_of(tensors: Any) -> Iterator[str]:
 
 # Rows that are not reached by a differentiable function of one's own: random draws have no
 # derivative; casts, aliases and set_() are checked where they are tested.
-# PyTorch too has no derivative of scatter(reduce=), nor of these factorisations.
-WITHOUT_CASE = {"alias", "set", "to", "scatter_combined", "geqrf", "ldl_factor", "ldl_solve"}
+# PyTorch too has no derivative of scatter(reduce=), nor of these factorisations; that of ctc_loss
+# is no gradient in the strict sense (it takes its input for normalised), and has none itself.
+WITHOUT_CASE = {
+    "alias", "set", "to", "scatter_combined", "geqrf", "ldl_factor", "ldl_solve", "ctc_loss",
+    "ctc_loss_backward",
+}  # fmt: skip
 
 
 def test_every_structured_row_is_checked() -> None:
