@@ -7,6 +7,7 @@ import warnings
 
 from ..dispatch import lines
 from ..dispatch.attention import additive
+from ..dispatch.convert import contiguous
 from ..dispatch.elementwise import functions
 from ..dispatch.matmul import matmul
 from ..dispatch.shape import cat
@@ -74,8 +75,8 @@ def canonical_mask(
 
 def _projected(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """``linear`` of [length, batch, ...], which may lie in memory batch first."""
-    if x.layout.contiguous or not transpose(x, 0, 1).layout.contiguous:
-        return linear(x, weight, bias)
+    if not transpose(x, 0, 1).layout.contiguous:
+        return linear(contiguous(x), weight, bias)
     return transpose(linear(transpose(x, 0, 1), weight, bias), 0, 1)
 
 
