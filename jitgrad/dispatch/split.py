@@ -8,16 +8,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..autograd.views import Creation, ViewMeta, creation_now
-from ..layout import Layout, layout, normalize_dim
+from ..layout import Layout, dense_layout, layout, normalize_dim
 from ..ops.table import Structured
 from ..ops.views import VIEWS
 from ..state import GRAD, modes
 from ..storage import INFERENCE_COUNTER, VersionCounter
 from ..tensor import Tensor, make
 from . import tangents
-from .make import int_argument, ints_argument
+from .convert import copy_elements
+from .make import fresh, int_argument, ints_argument, number
 from .record import Outcome, StructuredNode, node_class
-from .view import node_of_view, slice_, view_of
+from .view import node_of_view, seen, slice_, view_of
 
 
 def split(self: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -172,8 +173,14 @@ def unbind(self: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def _gathered(grad: Any, layout: Layout, places: Any) -> Tensor:
-    """The gradient of a tensor from the gradients of its disjoint views."""
+    """The gradient of a tensor from those of its views, which cover it without overlapping."""
     grads = (grad,) if isinstance(grad, Tensor) else grad
+    if not modes.mode:
+        total = fresh(dense_layout(layout.shape, layout.dtype))
+        for g, (kind, arguments) in zip(grads, places, strict=True):
+            part = seen(total, kind, arguments)
+            copy_elements(number(0, layout.dtype) if g is None else g, part)
+        return total
     parts = [
         (g._embed(layout, *place)) for g, place in zip(grads, places, strict=True) if g is not None
     ]
@@ -194,7 +201,7 @@ _multi: dict[tuple[str, int], type[StructuredNode]] = {}
 def structured_once(name: str, outputs: int) -> Any:
     """The row of a function of several views, which depends on how many there are."""
 
-    return Structured(name, ("self",), {"self": _gathered}, outputs=outputs)
+    return Structured(name, ("self",), {"self": _gathered}, outputs=outputs, fresh=True)
 
 
 def _several(
