@@ -70,3 +70,53 @@ def bench_optimizer_step(
         return getattr(lib.optim, optimizer)(parameters, lr=1e-3, **options).step
 
     race(build)
+
+
+@pytest.mark.libraries("jitgrad", "torch")
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+def bench_gpt_block_step(race: Callable[..., None], threads: int, optimizer: str) -> None:
+    """A transformer's block: batch 8, 64 tokens, 128 channels, 4 heads."""
+
+    def build(lib: Any) -> Callable[[], object]:
+        nn, functional = lib.nn, lib.nn.functional
+
+        class Block(nn.Module):  # type: ignore[name-defined]
+            def __init__(self) -> None:
+                super().__init__()
+                self.norm1, self.norm2 = nn.LayerNorm(128), nn.LayerNorm(128)
+                self.attention, self.project = nn.Linear(128, 384), nn.Linear(128, 128)
+                self.widen, self.narrow = nn.Linear(128, 512), nn.Linear(512, 128)
+
+            def forward(self, x: Any) -> Any:
+                parts = self.attention(self.norm1(x)).split(128, dim=2)
+                q, k, v = (part.view(8, 64, 4, 32).transpose(1, 2) for part in parts)
+                y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+                x = x + self.project(y.transpose(1, 2).reshape(8, 64, 128))
+                return x + self.narrow(functional.gelu(self.widen(self.norm2(x))))
+
+        model = Block()
+        step_taker = getattr(lib.optim, optimizer)(model.parameters(), lr=1e-3)
+        x, target = (array(lib, uniform(8, 64, 128)) for _ in range(2))
+
+        def step() -> None:
+            step_taker.zero_grad()
+            functional.mse_loss(model(x), target).backward()
+            step_taker.step()
+
+        return step
+
+    race(build)
+
+
+@pytest.mark.libraries("jitgrad", "torch")
+@pytest.mark.parametrize("causal", [False, True], ids="causal {}".format)
+def bench_attention(race: Callable[..., None], threads: int, causal: bool) -> None:
+    """Scaled dot-product attention and its gradient: batch 8, 4 heads, 64 tokens, 32 wide."""
+
+    def build(lib: Any) -> Callable[[], object]:
+        q, k, v = (array(lib, uniform(8, 4, 64, 32)).requires_grad_() for _ in range(3))
+        weight = array(lib, uniform(8, 4, 64, 32))
+        attention = lib.nn.functional.scaled_dot_product_attention
+        return lambda: lib.autograd.grad(attention(q, k, v, is_causal=causal), (q, k, v), weight)
+
+    race(build)

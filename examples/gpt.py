@@ -43,7 +43,7 @@ def documentation() -> str:
     found: dict[str, None] = {}  # in order; what is inherited is there once
     for name in MODULES.split():
         module = importlib.import_module(name)
-        members = [vars(module)[key] for key in sorted(module.__all__)]
+        members = [getattr(module, name) for name in sorted(module.__all__)]
         for member in (module, *members):
             things = (member, *vars(member).values()) if isinstance(member, type) else (member,)
             for thing in things:

@@ -5,6 +5,7 @@
 ``JITGRAD_CACHE_DIR``       folder of compiled kernels (default: the platform's user cache)
 ``JITGRAD_NUM_THREADS``     threads for large operations (default: all cores of the process)
 ``JITGRAD_WHERE``           ``0``: do not note lines for error messages (for benchmarks/bench_where)
+``JITGRAD_KEEP_MEMORY``     MiB of freed memory kept for later tensors (default 64); ``0``: none
 ==========================  ==================================================================
 """
 
@@ -28,4 +29,5 @@ def _user_cache() -> Path:
 DEVICE: str = os.environ.get("JITGRAD_DEVICE", "cpu")
 CACHE_DIR: Path = Path(os.environ.get("JITGRAD_CACHE_DIR") or _user_cache())
 WHERE: bool = os.environ.get("JITGRAD_WHERE") != "0"
+KEEP_MEMORY: int = int(os.environ.get("JITGRAD_KEEP_MEMORY", "64"))
 NUM_THREADS: int | None = int(os.environ.get("JITGRAD_NUM_THREADS", "0")) or None

@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from typing import Any
 
 import numpy as np
 
+from . import config
 from .state import modes
 
 _BYTE = np.dtype(np.uint8)
 _empty = np.empty
+
+# From malloc.h: what larger blocks get pages of their own, and how much may lie free at the end.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_LARGEST_BLOCK = 32 << 20  # the most that glibc takes for the former
+
+
+def _keep_freed_memory() -> None:
+    """Have malloc keep what tensors free for the next ones, instead of giving it back at once.
+
+    A page that the system hands out costs 1.6 us when it is first written: as much as everything
+    else that is done to it (docs/decisions/0007-freed-memory.md). Nothing where malloc is not
+    glibc's, or its user has given it settings of their own.
+    """
+    chosen = any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ)
+    if config.KEEP_MEMORY <= 0 or chosen or os.name != "posix":
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGEST_BLOCK)
+        mallopt(_M_TRIM_THRESHOLD, config.KEEP_MEMORY << 20)
+
+
+_keep_freed_memory()
 
 
 class VersionCounter:
