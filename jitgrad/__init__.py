@@ -27,8 +27,10 @@ from .dispatch import conv as _conv
 from .dispatch import diagonals as _diagonals
 from .dispatch import embedding as _embedding
 from .dispatch import factorize as _factorize
+from .dispatch import facts as _facts
 from .dispatch import histogram as _histogram
 from .dispatch import index as _index
+from .dispatch import interchange as _interchange
 from .dispatch import linalg as _linalg
 from .dispatch import lu as _lu
 from .dispatch import max_pooling as _max_pooling
@@ -211,6 +213,21 @@ from . import fft as fft, masked as masked, signal as signal  # isort: skip
 
 # (packages of operators, which come first)
 from .serialization import load, save  # isort: skip
+from .settings import *  # isort: skip
+from .signal.periodic import *  # isort: skip
+from .func import vmap as vmap  # isort: skip
+from .nn.functional import (  # isort: skip
+    bilinear,
+    celu,
+    cosine_similarity,
+    dropout,
+    hardshrink,
+    pairwise_distance,
+    prelu,
+    rrelu,
+    selu,
+    threshold,
+)
 from .nn._recurrent import (  # isort: skip
     gru,
     gru_cell,
@@ -255,9 +272,11 @@ for _module in (
     _conv,
     _diagonals,
     _embedding,
+    _facts,
     _factorize,
     _histogram,
     _index,
+    _interchange,
     _linalg,
     _lu,
     _max_pooling,

@@ -194,7 +194,10 @@ class Tensor:
         """Bytes of all elements, shared or not."""
         return self.layout.numel * self.layout.dtype.itemsize
 
-    is_sparse = is_quantized = is_cuda = False
+    is_cpu = True
+    is_cuda = is_meta = is_mkldnn = is_mps = is_nested = is_quantized = is_sparse = False
+    is_sparse_csr = is_vulkan = is_xla = is_xpu = False
+    name = None
 
     def size(self, dim: int | None = None) -> Any:
         """The shape, or the size of one dimension; IndexError outside the rank."""

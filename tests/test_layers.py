@@ -49,6 +49,7 @@ LAYERS = {
     "jitgrad.nn": 7,
     "jitgrad.optim": 7,
     "jitgrad.serialization": 7,
+    "jitgrad.settings": 7,
     "jitgrad.signal": 7,
     "jitgrad.special": 7,
     "jitgrad.utils": 7,

@@ -149,6 +149,40 @@ def slice_scatter(
     return into("slice_scatter", result, out, (self, src))
 
 
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Fill the main diagonal in place; gradient: zero there.
+
+    Args:
+        fill_value: a number.
+        wrap: for matrices taller than wide: start again one row below where the diagonal ends.
+
+    Raises:
+        RuntimeError: for less than two dimensions, or more than two of different sizes.
+
+    >>> zeros(5, 2).fill_diagonal_(1, wrap=True)
+    tensor([[1., 0.],
+            [0., 1.],
+            [0., 0.],
+            [1., 0.],
+            [0., 1.]])
+    """
+    shape, strides = self.layout.shape, self.layout.strides
+    if len(shape) < 2:
+        raise RuntimeError(
+            f"dimensions must larger than 1: fill_diagonal_ of a tensor of shape {shape}"
+        )
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError(f"all dimensions of input must be of equal length, but got {shape}")
+    step, start = sum(strides), self.storage_offset()
+    as_strided(self, (min(shape),), (step,), start).fill_(fill_value)
+    if wrap and len(shape) == 2:
+        rows, columns = shape
+        for first in range(columns + 1, rows, columns + 1):
+            count = min(rows - first, columns)
+            as_strided(self, (count,), (step,), start + first * strides[0]).fill_(fill_value)
+    return self
+
+
 def diagonal_scatter(
     self: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:

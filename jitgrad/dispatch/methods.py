@@ -15,9 +15,11 @@ from . import (
     creation,
     diagonals,
     factorize,
+    facts,
     histogram,
     index,
     indexing,
+    interchange,
     linalg,
     lines,
     lu,
@@ -163,6 +165,8 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
             histogram,
             lu,
             orthogonal,
+            facts,
+            interchange,
         )
     ),
 )
@@ -205,6 +209,7 @@ _METHODS: dict[str, Any] = {
     "mT": property(view.matrix_transpose),
     "mH": property(view.matrix_transpose),
     "H": property(view.matrix_adjoint),
+    "fill_diagonal_": diagonals.fill_diagonal_,
     "data": property(reshaping.get_data, reshaping.set_data, reshaping.delete_data),
     "backward": api.tensor_backward,
     "__repr__": _repr,
