@@ -3,9 +3,9 @@
 ``u_t = D u_xx`` on a rod with cold ends, which begins as ``u(x, 0) = sin(pi x)``. A network N(x, t)
 is trained until the equation holds at random points (Raissi, Perdikaris & Karniadakis 2019): its
 loss is made of first and second derivatives of the network by its inputs, and so needs those to be
-differentiable in turn. Start and ends hold by construction, ``u = sin(pi x) + t x (1 - x) N(x, t)``.
-The largest error, against the known solution, must be below ``BAR``. The same file runs on either
-library, with the same points::
+differentiable in turn. Start and ends hold by construction:
+``u = sin(pi x) + t x (1 - x) N(x, t)``. The largest error, against the known solution, must be
+below ``BAR``. The same file runs on either library, with the same points::
 
     python examples/pinn.py
     python examples/pinn.py --backend torch
