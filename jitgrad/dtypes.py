@@ -147,9 +147,10 @@ def by_name(name: str) -> dtype:
 
 # PyTorch keeps these for storage and interchange: they promote with floats alone.
 BAREBONES = (uint16, uint32, uint64)
+HALVES = (float16, bfloat16)
 ALL = (
     bool_, uint8, int8, int16, int32, int64, *BAREBONES,
-    float16, bfloat16, float32, float64, complex64, complex128,
+    *HALVES, float32, float64, complex64, complex128,
 )  # fmt: skip
 BY_NAME = {d.name: d for d in ALL}
 ALIASES = {

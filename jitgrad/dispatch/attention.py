@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..dtypes import bool_, dtype
+from ..dtypes import HALVES, bool_, dtype
 from ..kernels import attention as kernels
 from ..layout import Layout, dense_layout, layout, strides_in_order
 from ..ops.table import structured
@@ -52,7 +52,7 @@ def _gradients(
     log_sums: Tensor, is_causal: bool, scale: float, wanted: Any,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     d = query.layout.dtype
-    if d.compute is not d:
+    if d in HALVES:
         q, k, v, mask, out = (to(x, d.compute) for x in (query, key, value, attn_mask, result))
         grad = to(grad, d.compute)
         found = _gradients(grad, q, k, v, mask, out, log_sums, is_causal, scale, wanted)
@@ -158,12 +158,12 @@ def fused(
     """
     hidden = number(0, query.layout.dtype) if mask is None else mask
     operands, d = (query, key, value, hidden), query.layout.dtype
-    if d.compute is d:
-        result, sums = _computed(*operands, causal=causal, scale=scale)
-    else:
+    if d in HALVES:
         wide = (to(alias(x), d.compute) for x in operands)
         result, sums = _computed(*wide, causal=causal, scale=scale)
         result = to(result, d)
+    else:
+        result, sums = _computed(*operands, causal=causal, scale=scale)
     if modes.levels or any(x.tracked is not False for x in (query, key, value)):
         attributes = {"log_sums": sums, "is_causal": causal, "scale": scale}
         _FUSED.record(*operands, result, attributes, Outcome.of(operands, (result,)))

@@ -153,6 +153,8 @@ def tensor(
         values = np.array(plain)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"too many dimensions or bad values for a tensor: {error}") from None
+    if d is dtypes.uint64 and values.dtype.kind in "fO":
+        values = _beyond_int64(plain, values)
     if values.dtype.kind not in "biufc" or (values.dtype == np.uint64 and _is_small(d)):
         raise _not_numbers(values, plain)
     d = d or _infer(values, data, kinds)
@@ -161,6 +163,12 @@ def tensor(
     result = dense(values.shape, d)
     result._assign(values)
     return _finish(result, requires_grad, device)
+
+
+def _beyond_int64(plain: Any, values: np.ndarray) -> np.ndarray:
+    """Integers that NumPy, on its own, took for floats or objects; OverflowError beyond uint64."""
+    exact = np.array(plain, np.object_)
+    return exact.astype(np.uint64) if all(type(x) is int for x in exact.flat) else values
 
 
 def _is_small(d: dtype | None) -> bool:

@@ -161,6 +161,8 @@ def _check_integers(low: int, last: int, d: dtype) -> None:
 def draw_random(self: Tensor, low: int | None, high: int | None, generator: Any) -> Draw:
     gen, d = stream("random_", generator), self.layout.dtype
     if low is None:
+        if d is dtypes.uint64:
+            raise errors.unsupported("random_kernel_cpu", d)
         return lambda n, d, out: rng.random(gen, n, d, out)
     if high is None:
         _check_integers(low, low, d)

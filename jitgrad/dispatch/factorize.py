@@ -42,7 +42,7 @@ def _check(name: str, x: Tensor, square: bool = True) -> None:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {of.dtype.name}"
         )
-    if of.dtype.compute is not of.dtype:
+    if of.dtype in dtypes.HALVES:
         raise NotImplementedError(
             f"{errors.unsupported(name, of.dtype)}: Low precision dtypes not supported, convert to "
             "float32"
@@ -689,7 +689,7 @@ def matrix_exp(self: Tensor) -> Tensor:
     from .creation import eye
 
     d = self.layout.dtype
-    if d.compute is not d:  # the coefficients are beyond the range of 16 bits
+    if d in dtypes.HALVES:  # the coefficients are beyond the range of 16 bits
         return convert.to(matrix_exp(convert.to(self, d.compute)), d)
     _check("linalg.matrix_exp", self)
     if not self.layout.numel:

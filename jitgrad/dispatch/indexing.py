@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.views import Creation, ViewMeta, creation_now, requires_grad
-from ..dtypes import INTEGER, dtype, uint8
+from ..dtypes import HALVES, INTEGER, dtype, uint8
 from ..dtypes import bool_ as _BOOL
 from ..dtypes import int64 as _INT64
 from ..layout import Layout, dense_layout, layout
@@ -519,7 +519,7 @@ def _number(d: dtype, value: Any) -> Tensor:
         if number.__class__ is int and not -(1 << 63) <= number < 1 << 63:
             raise ValueError("Overflow when unpacking long long")
         # PyTorch lets 16-bit floats overflow to infinity here.
-        if d.compute is d or number.__class__ is complex:
+        if d not in HALVES or number.__class__ is complex:
             check_fits(d, number)
         found = dense((), d)
         convert.copy_elements(constant(number), found)

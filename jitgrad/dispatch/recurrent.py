@@ -17,7 +17,7 @@ import numpy as np
 
 from ..autograd import api
 from ..autograd.grad_mode import enable_grad
-from ..dtypes import int64
+from ..dtypes import HALVES, int64
 from ..kernels import recurrent as kernels
 from ..kernels.recurrent import CELLS
 from ..layout import dense_layout
@@ -360,7 +360,7 @@ def layer(kind: str, steps: Steps, **inputs: Tensor) -> tuple[Tensor, ...]:
         the output, the final hidden state, and (LSTM) the final cell state.
     """
     d = inputs["w_hh"].layout.dtype
-    if d.compute is not d:  # 16-bit floats: states are not rounded at every step
+    if d in HALVES:  # 16-bit floats: states are not rounded at every step
         wide = {name: to(x, d.compute) for name, x in inputs.items()}
         return tuple(to(x, d) for x in layer(kind, steps, **wide))
     values = {name: inputs[name] for name in _NAMES if name in inputs}

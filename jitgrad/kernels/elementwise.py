@@ -47,8 +47,15 @@ def load(source: str, stored: dtype, compute: dtype) -> str:
         source = f"({source} != 0)"
     elif compute.category == BOOL:
         return f"({source} != 0)"
-    elif stored.category == FLOATING and compute.category == INTEGER and compute.itemsize < 4:
-        source = f"np.int32({source})"  # small integers take the low bits, as C's conversions do
+    elif stored.category == FLOATING and compute.category == INTEGER:
+        # What does not fit leaves its low bits, as with C's conversions.
+        if compute.itemsize < 4:
+            source = f"np.int32({source})"
+        elif compute.name == "uint64":
+            beyond = f"np.int64({source} - 2.0**63) ^ np.int64(-(2**63))"
+            source = f"(np.int64({source}) if not {source} >= 2.0**63 else {beyond})"
+        elif not compute.is_signed:
+            source = f"np.int64({source})"
     return source if stored.compute is compute.compute else f"T({source})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import jitgrad
+from tests.oracle import torch_or_skip
 from tests.semantics.common import back, f64, leaf
 
 # T1, 68: categories -------------------------------------------------------------------------------
@@ -184,3 +187,70 @@ def test_types(lib: Any) -> None:
     t = leaf(lib)
     back(t.type(lib.float32))
     assert t.grad.dtype == lib.float64
+
+
+# 68: every pair -----------------------------------------------------------------------------------
+DTYPES = (
+    "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16",
+    "bfloat16", "float32", "float64",
+)  # fmt: skip
+NUMBERS = (True, 1, 1.5)
+
+
+def outcome(call: Callable[[], Any]) -> str:
+    """What a call gives, or the name of its error, in the words of both libraries."""
+    try:
+        return str(call()).rpartition(".")[2]
+    except Exception as error:
+        return type(error).__name__
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("first", DTYPES)
+def test_every_pair_promotes_as_in_torch(first: str) -> None:
+    def facts(lib: Any) -> dict[Any, str]:
+        d = getattr(lib, first)
+        found = {}
+        for name in DTYPES:
+            other = getattr(lib, name)
+            found["types", name] = outcome(lambda other=other: lib.promote_types(d, other))
+            found["can_cast", name] = outcome(lambda other=other: lib.can_cast(d, other))
+            for a, b in itertools.product(((2,), ()), repeat=2):
+                x, y = lib.ones(a, dtype=d), lib.ones(b, dtype=other)
+                found[a, b, name] = outcome(lambda x=x, y=y: lib.result_type(x, y))
+        for shape, number in itertools.product(((2,), ()), NUMBERS):
+            x = lib.ones(shape, dtype=d)
+            found[shape, number] = outcome(lambda x=x, n=number: lib.result_type(x, n))
+        return found
+
+    assert facts(jitgrad) == facts(torch_or_skip())
+
+
+# Casts --------------------------------------------------------------------------------------------
+# PyTorch's vectorised conversions of what uint8 and uint32 cannot hold depend on the CPU.
+FLOATS = [
+    0.0, -0.0, 1.0, -1.0, 0.5, -1.7, 2.5, 127.0, 128.0, 255.0, 256.0, 300.0, -128.0, -129.0,
+    32767.0, 32768.0, 65535.0, 65536.0, -32769.0, 65504.0, 65520.0, 2.0**31 - 1, 2.0**31, 2.0**32,
+    1e-8, 3.3e38, math.nan, math.inf, -math.inf,
+]  # fmt: skip
+INTEGERS = [
+    0, 1, -1, 127, 128, 255, 256, 300, -128, -129, 32767, 32768, 65535, 65536, -32769, 2**31 - 1,
+    2**31, 2**32 - 1, 2**32, -(2**31) - 1, 2**63 - 1, -(2**63), 2**53 + 1, 2**24 + 1, 2049, 257,
+]  # fmt: skip
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("first", DTYPES)
+def test_every_cast_is_torchs(first: str) -> None:
+    floating = "float" in first
+    wide, numbers = ("float64", FLOATS) if floating else ("int64", INTEGERS)
+
+    def cast(lib: Any, name: str) -> list[Any]:
+        x = lib.tensor(numbers, dtype=getattr(lib, wide)).to(getattr(lib, first))
+        if "int" in name and floating:  # no integer means these
+            x = x[x.abs() < 2.0 ** (63 if name in ("int64", "uint32", "uint64") else 31)]
+        result = x.to(getattr(lib, name))
+        return result.to(lib.float64 if "float" in name else lib.int64).tolist()
+
+    for name in DTYPES:
+        assert str(cast(jitgrad, name)) == str(cast(torch_or_skip(), name)), name
