@@ -1,10 +1,11 @@
 """The register tiles of convolutions, in LLVM vector IR, with the pieces of gemm/micro.py.
 
-Three tiles, all of some rows by some vectors, each sum one chain of multiply-adds kept in a
+Four tiles, all of some rows by some vectors, each sum one chain of multiply-adds kept in a
 register:
 
 - ``window``: results lie along the vectors, a filter's weights are broadcast. What it multiplies
   them with is not copied into a matrix: it is read in place, at an address per channel and tap.
+- ``narrow``: the same for few rows, with more vectors, and every vector in one line of results.
 - ``outer``: channels of the gradient lie along the vectors, elements of the input are broadcast:
   gradients of weights.
 - ``inner``: the same sums where there are few channels: places lie along the vectors, whose lanes
@@ -104,6 +105,62 @@ def _between(v: Vectors, low: ir.Value, high: ir.Value) -> ir.Value:
     return b.and_(below, b.not_(v.first_lanes(low)))
 
 
+Load = Callable[[ir.Value, int], ir.Value]
+
+
+def _summed(v: Vectors, rows: int, vectors: int, filters: Sequence[ir.Value],
+            source: Sequence[ir.Value], walk: Sequence[ir.Value], bias: Sequence[ir.Value],
+            load: Load) -> list[ir.Value]:  # fmt: skip
+    """``bias[i] + sum of a[i, channel, tap] * b[channel, tap]`` for each row and vector.
+
+    Args:
+        filters: the address of a, and its strides from row to row and from channel to channel.
+        source: the address of b, and its stride from channel to channel.
+        walk: the table of taps with their offsets in a and b, how many taps, how many channels.
+        bias: its address and stride.
+        load: reads vector j at an address.
+    """
+    b = v.builder
+    a, a_row, a_channel = filters
+    start, b_channel = source
+    taps, count, channels = walk
+    second = b.shl(a_row, I64(1))
+    third = b.add(a_row, second)
+    steps = (I64(0), a_row, second)
+    heads = [_address(b, a)]
+    for _ in range(3, rows, 3):
+        heads.append(v.at(heads[-1], third))
+    sums = []
+    at = _address(b, bias[0])
+    for _ in range(rows):
+        sums += [v.broadcast(at)] * vectors
+        at = v.at(at, bias[1])
+
+    def channel(state: list[ir.Value]) -> list[ir.Value]:
+        start, *rest = state
+        starts, sums = rest[: len(heads)], rest[len(heads) :]
+
+        def tap(state: list[ir.Value]) -> list[ir.Value]:
+            entry, *sums = state
+            pair = b.bitcast(entry, I64.as_pointer())
+            a_offset = b.load(pair)
+            read = v.at(start, b.load(b.gep(pair, [I64(1)])))
+            row = [load(read, j) for j in range(vectors)]
+            shifted = [v.at(head, a_offset) for head in starts]
+            result = []
+            for i in range(rows):
+                weight = v.broadcast(v.at(shifted[i // 3], steps[i % 3]))
+                for j in range(vectors):
+                    result.append(v.multiply_add(weight, row[j], sums[i * vectors + j]))
+            return [v.at(entry, 16), *result]
+
+        _, *sums = _loop(b, count, [_address(b, taps), *sums], tap)
+        return [v.at(start, b_channel), *(v.at(s, a_channel) for s in starts), *sums]
+
+    state = _loop(b, channels, [_address(b, start), *heads, *sums], channel)
+    return state[1 + len(heads) :]
+
+
 def window_tile(dtype: str, lanes: int, masked: bool, shapes: Sequence[tuple[int, int]]) -> Any:
     """tile(height, vectors, a, a_row, a_channel, b, b_channel, taps, count, channels, bias,
     bias_step, valid, c, c_row, low, width, pitch, c_step, lines).
@@ -121,47 +178,16 @@ def window_tile(dtype: str, lanes: int, masked: bool, shapes: Sequence[tuple[int
          target, c_row, low, width, pitch, c_step, lines) = arguments  # fmt: skip
         places = [I64(j * lanes) for j in range(vectors)]
         masks = [v.first_lanes(b.sub(valid, place)) if masked else None for place in places]
-        second = b.shl(a_row, I64(1))
-        third = b.add(a_row, second)
-        steps = (I64(0), a_row, second)
-        heads = [_address(b, a)]
-        for _ in range(3, rows, 3):
-            heads.append(v.at(heads[-1], third))
-        sums = []
-        at = _address(b, bias)
-        for _ in range(rows):
-            sums += [v.broadcast(at)] * vectors
-            at = v.at(at, bias_step)
 
-        def channel(state: list[ir.Value]) -> list[ir.Value]:
-            start, *rest = state
-            starts, sums = rest[: len(heads)], rest[len(heads) :]
+        def load(at: ir.Value, j: int) -> ir.Value:
+            return v.load(v.at(at, j * lanes * size), masks[j])
 
-            def tap(state: list[ir.Value]) -> list[ir.Value]:
-                entry, *sums = state
-                pair = b.bitcast(entry, I64.as_pointer())
-                a_offset = b.load(pair)
-                b_offset = b.load(b.gep(pair, [I64(1)]))
-                read = v.at(start, b_offset)
-                row = [v.load(v.at(read, j * lanes * size), masks[j]) for j in range(vectors)]
-                shifted = [v.at(head, a_offset) for head in starts]
-                result = []
-                for i in range(rows):
-                    weight = v.broadcast(v.at(shifted[i // 3], steps[i % 3]))
-                    for j in range(vectors):
-                        result.append(v.multiply_add(weight, row[j], sums[i * vectors + j]))
-                return [v.at(entry, 16), *result]
-
-            _, *sums = _loop(b, count, [_address(b, taps), *sums], tap)
-            return [v.at(start, b_channel), *(v.at(s, a_channel) for s in starts), *sums]
-
-        state = _loop(b, channels, [_address(b, source), *heads, *sums], channel)
-        results = state[1 + len(heads) :]
+        results = _summed(v, rows, vectors, (a, a_row, a_channel), (source, b_channel),
+                          (taps, count, channels), (bias, bias_step), load)  # fmt: skip
 
         def line(state: list[ir.Value]) -> list[ir.Value]:
             at, first = state
             end = b.add(first, width)
-            row = at
             for j, place in enumerate(places):
                 mask = _between(v, b.sub(first, place), b.sub(end, place))
                 row = at
@@ -174,6 +200,37 @@ def window_tile(dtype: str, lanes: int, masked: bool, shapes: Sequence[tuple[int
         b.ret_void()
 
     return intrinsic(_signature(20, lambda: _tile("window", dtype, lanes, shapes, 18, emit)))
+
+
+def narrow_tile(dtype: str, lanes: int, masked: bool, shapes: Sequence[tuple[int, int]]) -> Any:
+    """tile(height, vectors, a, a_row, a_channel, b, b_channel, b_vector, taps, count, channels,
+    bias, bias_step, c, c_row, c_vector, width).
+
+    The sums of ``window_tile``, whose vectors are apart: each is ``width`` elements of one line, at
+    ``b_vector`` from the one before in b and ``c_vector`` in c.
+    """
+
+    def emit(b: ir.IRBuilder, v: Vectors, arguments: Any, rows: int, vectors: int) -> None:
+        (a, a_row, a_channel, source, b_channel, b_vector, taps, count, channels, bias, bias_step,
+         target, c_row, c_vector, width) = arguments  # fmt: skip
+        mask = v.first_lanes(width)
+        places = [b.mul(b_vector, I64(j)) for j in range(vectors)]
+
+        def load(at: ir.Value, j: int) -> ir.Value:
+            return v.load(v.at(at, places[j]), mask if masked else None)
+
+        results = _summed(v, rows, vectors, (a, a_row, a_channel), (source, b_channel),
+                          (taps, count, channels), (bias, bias_step), load)  # fmt: skip
+        row = _address(b, target)
+        for i in range(rows):
+            at = row
+            for j in range(vectors):
+                v.store(results[i * vectors + j], at, mask)
+                at = v.at(at, c_vector)
+            row = v.at(row, c_row)
+        b.ret_void()
+
+    return intrinsic(_signature(17, lambda: _tile("narrow", dtype, lanes, shapes, 15, emit)))
 
 
 def outer_tile(dtype: str, lanes: int, shapes: Sequence[tuple[int, int]]) -> Any:
@@ -279,33 +336,43 @@ def _signature(count: int, make: Callable[[], Any]) -> Any:
     return eval(f"lambda context, {names}: make()", {"make": make})
 
 
-def copy_line(dtype: str, lanes: int) -> Any:
-    """copy(source, target, count): ``count`` contiguous elements by whole vectors."""
+def copy_lines(dtype: str, lanes: int) -> Any:
+    """copy(source, source_step, target, target_step, lines, count): lines of ``count`` contiguous
+    elements (both at least one) by whole vectors."""
     size = np.dtype(dtype).itemsize
+    step = lanes * size
 
     @intrinsic
-    def copy(context, source, target, count):
+    def copy(context, source, source_step, target, target_step, lines, count):
         def generate(context, builder, signature, arguments):
-            function, new = _function(builder.module, f"copy_line_{dtype}", 3)
+            function, new = _function(builder.module, f"copy_lines_{dtype}", 6)
             if new:
                 b = ir.IRBuilder(function.append_basic_block("entry"))
                 v = Vectors(b, dtype, lanes)
-                source, target, count = function.args
-
-                def piece(state):
-                    read, write, left = state
-                    mask = v.first_lanes(left)
-                    v.store(v.load(read, mask), write, mask)
-                    step = lanes * size
-                    return [v.at(read, step), v.at(write, step), b.sub(left, I64(lanes))]
-
+                source, source_step, target, target_step, lines, count = function.args
                 pieces = b.sdiv(b.add(count, I64(lanes - 1)), I64(lanes))
-                _loop(b, pieces, [_address(b, source), _address(b, target), count], piece)
+                first = b.mul(b.sub(pieces, I64(1)), I64(step))
+                last = v.first_lanes(b.sub(count, b.mul(b.sub(pieces, I64(1)), I64(lanes))))
+                whole = ir.Constant(last.type, [1] * lanes)
+
+                def line(state):
+                    read, write = state
+
+                    def piece(state):
+                        # From the last, which may be cut short, to the first.
+                        offset, mask = state
+                        v.store(v.load(v.at(read, offset), mask), v.at(write, offset), mask)
+                        return [b.sub(offset, I64(step)), whole]
+
+                    _loop(b, pieces, [first, last], piece)
+                    return [v.at(read, source_step), v.at(write, target_step)]
+
+                _loop(b, lines, [_address(b, source), _address(b, target)], line)
                 b.ret_void()
             builder.call(function, arguments)
             return context.get_dummy_value()
 
-        return types.void(I, I, I), generate
+        return types.void(*[I] * 6), generate
 
     return copy
 

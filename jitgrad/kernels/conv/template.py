@@ -1,13 +1,13 @@
 """The sources of the convolution kernels of one dtype, in Numba's Python.
 
-Three cores, called as ``kernel(spec, a, b, c, d, task)`` with the address of an int64 spec whose
+The cores are called as ``kernel(spec, a, b, c, d, task)`` with the address of an int64 spec whose
 words are named by FIELDS (plan.py writes them) and the addresses of four operands:
 
 - ``window``: input, weights, bias, results. Convolutions and their adjoints (transposed ones, which
   are the gradients of the input) are sums over taps of weights and shifted inputs; they differ only
-  in which taps a result sees.
-- ``weights``: input, incoming gradient, sums. The gradient of the weights, in a few parts over
-  different images.
+  in which taps a result sees. ``narrow`` is the same for few rows of results.
+- ``outer``: input, incoming gradient, sums. The gradient of the weights, in a few parts over
+  different images. ``inner`` is the same for few rows.
 - ``total``: sums, gradient of the weights. Adds those parts up and brings them in order.
 
 No matrix of input windows is ever made. A block of the input is copied once, with its padding as
@@ -19,13 +19,15 @@ result (as many as a filter is wide, less one, at the end of a row) are computed
 
 from __future__ import annotations
 
+from ..gemm.template import PACK
+
 FIELDS = """
 tasks slices batch groups channels rows
 size_d size_h size_w block_d block_h block_w blocks_d blocks_h blocks_w
 x_n x_g x_c x_d x_h x_w
 stride_d stride_h stride_w low_d low_h low_w phases_d phases_h phases_w residues
 extent_d extent_h extent_w line pitch plane phase channel scratch direct
-w_g w_row w_channel bias_step vectors tiles tile_count
+w_g w_row w_channel bias_step vectors tiles tile_count at_once
 o_n o_g o_row subs sub_number
 out_d out_h out_w y_n y_g y_c y_d y_h taps tap_rows parts padded panel
 """.split()
@@ -47,7 +49,7 @@ OPTIONS = dict(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=Tr
 """
 
 FILL = '''
-copy = tiles.copy_line("{dtype}", LANES)
+copy = tiles.copy_lines("{dtype}", LANES)
 
 @njit(**OPTIONS)
 def fill(spec, source, first, last, start_d, start_h, start_w, target):
@@ -71,17 +73,22 @@ def fill(spec, source, first, last, start_d, start_h, start_w, target):
                     image = source + c * s[X_C] + (w + low * s[STRIDE_W]) * s[X_W]
                     from_d, to_d = inside(d, s[STRIDE_D], s[SIZE_D], s[EXTENT_D])
                     from_h, to_h = inside(h, s[STRIDE_H], s[SIZE_H], s[EXTENT_H])
+                    if from_h >= to_h:
+                        continue
                     for i in range(from_d, to_d):
-                        for j in range(from_h, to_h):
-                            read = (image + (d + i * s[STRIDE_D]) * s[X_D]
-                                    + (h + j * s[STRIDE_H]) * s[X_H])
-                            write = block + i * s[PLANE] + j * s[LINE]
-                            if step == SIZE:
-                                copy(read, write, high - low)
-                            else:
-                                line = at(write)
-                                for k in range(high - low):
-                                    line[k] = at(read + k * step)[0]
+                        read = (image + (d + i * s[STRIDE_D]) * s[X_D]
+                                + (h + from_h * s[STRIDE_H]) * s[X_H])
+                        write = block + i * s[PLANE] + from_h * s[LINE]
+                        if step == SIZE:
+                            copy(read, s[STRIDE_H] * s[X_H], write, s[LINE], to_h - from_h,
+                                 high - low)
+                            continue
+                        for _ in range(from_h, to_h):
+                            line = at(write)
+                            for k in range(high - low):
+                                line[k] = at(read + k * step)[0]
+                            read += s[STRIDE_H] * s[X_H]
+                            write += s[LINE]
 
 
 @njit(**OPTIONS)
@@ -91,7 +98,7 @@ def inside(first, step, size, count):
     return low, min(count, (size - 1 - first) // step + 1)
 '''
 
-WINDOW = '''
+SWEEP = '''
 tile = tiles.window_tile("{dtype}", LANES, {masked}, {shapes})
 
 @njit(**OPTIONS)
@@ -137,8 +144,63 @@ def sweep(spec, sub, base, weights, bias, target, lines, width, first, last, buf
                                        min(columns, low + r * pitch + width)):
                             at(at_row + (x - low - r * pitch) * o_w)[0] = values[x]
         place += columns
+'''
+
+NARROW = '''
+tile = tiles.narrow_tile("{dtype}", LANES, {masked}, {shapes})
+
+@njit(**OPTIONS)
+def sweep(spec, sub, base, weights, bias, target, lines, width, first, last, buffer):
+    """All results of a plane, for the row tiles first..last.
+
+    A vector begins at every LANES columns, the last one where it ends with the line. A tile has
+    those of several lines, or of one line where there is but one.
+    """
+    s = words(spec)
+    f = s[SUBS] + sub * SUB_SIZE
+    taps, count = spec + 8 * s[f + SUB_TAPS], s[f + SUB_COUNT]
+    o_h, o_w = s[f + SUB_O_H], s[f + SUB_O_W]
+    across, columns = lines == 1, min(width, LANES)
+    line = 0
+    while line < lines:
+        x = 0
+        vectors = fitting(lines - line, s[VECTORS])
+        while x < width:
+            if across:
+                vectors = max(1, fitting((width - x) // LANES, s[VECTORS]))
+            x = max(0, min(x, width - LANES))
+            step = LANES if across else s[PITCH]
+            c_step = LANES * o_w if across else o_h
+            for t in range(first, last):
+                row, height = s[s[TILES] + 2 * t], s[s[TILES] + 2 * t + 1]
+                a = weights + row * s[W_ROW]
+                b = base + line * s[PITCH] * SIZE + x * SIZE
+                start = target + row * s[O_ROW] + line * o_h + x * o_w
+                if o_w == SIZE:
+                    tile(height, vectors, a, s[W_ROW], s[W_CHANNEL], b, s[CHANNEL], step * SIZE,
+                         taps, count, s[CHANNELS], bias + row * s[BIAS_STEP], s[BIAS_STEP],
+                         start, s[O_ROW], c_step, columns)
+                    continue
+                tile(height, vectors, a, s[W_ROW], s[W_CHANNEL], b, s[CHANNEL], step * SIZE,
+                     taps, count, s[CHANNELS], bias + row * s[BIAS_STEP], s[BIAS_STEP],
+                     buffer, vectors * LANES * SIZE, LANES * SIZE, columns)
+                for i in range(height):
+                    for j in range(vectors):
+                        values = at(buffer + (i * vectors + j) * LANES * SIZE)
+                        place = start + i * s[O_ROW] + j * c_step
+                        for k in range(columns):
+                            at(place + k * o_w)[0] = values[k]
+            x += LANES * vectors if across else LANES
+        line += vectors if not across else 1
 
 
+@njit(**OPTIONS)
+def fitting(count, most):
+    """How many vectors a tile takes of so many: there are tiles of 8, of 4 and of one."""
+    return min(most, 8 if count >= 8 else 4 if count >= 4 else 1)
+'''
+
+WINDOW = '''
 @njit(**OPTIONS)
 def only_bias(spec, f, bias, target, depth, lines, width, first, last):
     """Results that no tap reaches."""
@@ -190,17 +252,62 @@ def kernel(spec, x, w, bias, out, task):
             if s[f + SUB_COUNT] == 0:
                 only_bias(spec, f, offset, target, depth, lines, width, first, last)
                 continue
-            for z in range(depth):
-                sweep(spec, sub, base + z * s[PLANE], w + g * s[W_G], offset,
-                      target + z * s[f + SUB_O_D], lines, width, first, last, buffer)
+            for few in range(first, last, s[AT_ONCE]):
+                for z in range(depth):
+                    sweep(spec, sub, base + z * s[PLANE], w + g * s[W_G], offset,
+                          target + z * s[f + SUB_O_D], lines, width, few,
+                          min(few + s[AT_ONCE], last), buffer)
     release(memory)
 '''
 
-WEIGHTS = """
+OUTER = """
 transpose = micro.transpose_block("{dtype}", LANES if TRANSPOSABLE else 1)
 copy_vector = micro.copy_vector("{dtype}", LANES)
-{tile}
+tile = tiles.outer_tile("{dtype}", LANES, {shapes})
 
+@njit(**OPTIONS)
+def multiply(spec, image, gradient, lines, width, table, count, target, panel):
+    \"\"\"Add to ``count`` rows of sums what a plane contributes.\"\"\"
+    s = words(spec)
+    skip, row = s[LINE] - width * SIZE, s[PADDED] * SIZE
+    for column in range(0, s[PADDED], 2 * LANES):
+        vectors = min(2, (s[PADDED] - column) // LANES)
+        wide = vectors * LANES
+        top = gradient + column * s[Y_C]
+        if s[Y_H] == width * SIZE:
+            pack(top, s[Y_C], SIZE, s[ROWS] - column, lines * width, panel, wide)
+        else:
+            for j in range(lines):
+                pack(top + j * s[Y_H], s[Y_C], SIZE, s[ROWS] - column, width,
+                     panel + j * width * wide * SIZE, wide)
+        t, done = table, 0
+        while done < count:
+            height = s[t + 1]
+            tile(height, vectors, image, spec + 8 * (s[TAPS] + s[t]), panel, width, skip, lines,
+                 target + s[t] * row + column * SIZE, row)
+            done += height
+            t += 2
+"""
+
+INNER = """
+tile = tiles.inner_tile("{dtype}", LANES, {shapes})
+
+@njit(**OPTIONS)
+def multiply(spec, image, gradient, lines, width, table, count, target, panel):
+    \"\"\"Add to ``count`` rows of sums what a plane contributes.\"\"\"
+    s = words(spec)
+    skip, row = s[LINE] - width * SIZE, s[PADDED] * SIZE
+    for column in range(s[ROWS]):
+        t, done = table, 0
+        while done < count:
+            height = s[t + 1]
+            tile(height, 1, image, spec + 8 * (s[TAPS] + s[t]), gradient + column * s[Y_C],
+                 s[Y_H], width, skip, lines, target + s[t] * row + column * SIZE, row)
+            done += height
+            t += 2
+"""
+
+WEIGHTS = """
 def kernel(spec, x, y, sums, unused, task):
     s = words(spec)
     blocks = s[BLOCKS_D] * s[BLOCKS_H] * s[BLOCKS_W]
@@ -235,44 +342,9 @@ def kernel(spec, x, y, sums, unused, task):
         source = (y + n * s[Y_N] + g * s[Y_G] + start_d * s[Y_D] + start_h * s[Y_H]
                   + start_w * SIZE)
         for z in range(depth):
-            image, skip = base + z * s[PLANE], s[LINE] - width * SIZE
-            gradient = source + z * s[Y_D]
-{multiply}
+            multiply(spec, base + z * s[PLANE], source + z * s[Y_D], lines, width, table,
+                     (high - low) * taps, target, panel)
     release(memory)
-"""
-
-OUTER_TILE = 'tile = tiles.outer_tile("{dtype}", LANES, {shapes})'
-OUTER = """
-            for column in range(0, padded, 2 * LANES):
-                vectors = min(2, (padded - column) // LANES)
-                wide = vectors * LANES
-                top = gradient + column * s[Y_C]
-                if s[Y_H] == width * SIZE:
-                    pack(top, s[Y_C], SIZE, s[ROWS] - column, lines * width, panel, wide)
-                else:
-                    for j in range(lines):
-                        pack(top + j * s[Y_H], s[Y_C], SIZE, s[ROWS] - column, width,
-                             panel + j * width * wide * SIZE, wide)
-                t, done = table, 0
-                while done < (high - low) * taps:
-                    height = s[t + 1]
-                    tile(height, vectors, image, spec + 8 * (s[TAPS] + s[t]), panel, width, skip,
-                         lines, target + s[t] * row + column * SIZE, row)
-                    done += height
-                    t += 2
-"""
-
-INNER_TILE = 'tile = tiles.inner_tile("{dtype}", LANES, {shapes})'
-INNER = """
-            for column in range(s[ROWS]):
-                t, done = table, 0
-                while done < (high - low) * taps:
-                    height = s[t + 1]
-                    tile(height, 1, image, spec + 8 * (s[TAPS] + s[t]),
-                         gradient + column * s[Y_C], s[Y_H], width, skip, lines,
-                         target + s[t] * row + column * SIZE, row)
-                    done += height
-                    t += 2
 """
 
 TOTAL = '''
@@ -305,3 +377,12 @@ def kernel(spec, sums, out, unused, unused_too, task):
         for c in range(rows):
             at(target + (c * all_taps + r) * SIZE)[0] = values[c]
 '''
+
+# The parts of each core's source, in order.
+PARTS = {
+    "window": (HEADER, FILL, SWEEP, WINDOW),
+    "narrow": (HEADER, FILL, NARROW, WINDOW),
+    "outer": (HEADER, PACK, FILL, OUTER, WEIGHTS),
+    "inner": (HEADER, FILL, INNER, WEIGHTS),
+    "total": (HEADER, TOTAL),
+}
