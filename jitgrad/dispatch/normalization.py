@@ -119,21 +119,15 @@ def _recorded(
     return tuple(x if x is None else to(x, d) for x in results)
 
 
-def _row(name: str, node: str, inputs: str = "input weight bias") -> type[StructuredNode]:
-    return node_class(
-        structured(name, inputs, grad={"input weight bias": _gradients}, node=node, fresh=True)
-    )
+def _row(name: str, node: str) -> type[StructuredNode]:
+    inputs = "input weight bias"
+    return node_class(structured(name, inputs, grad={inputs: _gradients}, node=node, fresh=True))
 
 
 _LAYER = _row("native_layer_norm", "NativeLayerNormBackward0")
 _RMS = _row("fused_rms_norm", "FusedRmsNormBackward0")
 _GROUP = _row("native_group_norm", "NativeGroupNormBackward0")
 _BATCH = _row("native_batch_norm", "NativeBatchNormBackward0")
-_BATCH_GIVEN = _row(
-    "native_batch_norm_evaluation",
-    "NativeBatchNormBackward0",
-    "input weight bias running_mean running_var",
-)
 
 
 # Forward ------------------------------------------------------------------------------------------
@@ -152,10 +146,13 @@ class _Plan:
 
 
 def _normalized(
-    plan: _Plan, cls: type[StructuredNode], inputs: Sequence[Tensor], statistics: Tensor | None
+    plan: _Plan,
+    cls: type[StructuredNode],
+    inputs: tuple[Tensor, Tensor, Tensor],
+    statistics: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The result and its statistics; recorded. The first inputs are input, weight and bias."""
-    x, weight, bias = (t if t.layout.contiguous else _plain(t) for t in inputs[:3])
+    """The result for input, weight and bias, recorded; and the statistics, if not those given."""
+    x, weight, bias = map(_plain, inputs)
     result = fresh(plan.out)
     if statistics is None:
         statistics = fresh(plan.statistics)
@@ -219,7 +216,7 @@ def _along_last(
     if plan is None:
         form = _form_along_last(name, input.layout, shape, weight, bias, eps, cls is _LAYER)
         plan = _plans.add(key, _Plan(form, input.layout, scale, shift))
-    return _normalized(plan, cls, (input, scale, shift), None)
+    return _normalized(plan, cls, (input, scale, shift))
 
 
 def _form_along_last(
@@ -332,7 +329,7 @@ def _group(
     scale, shift = _affine(weight, bias, of, form.weight_shape)
     key = (_GROUP, of, groups, scale.layout, shift.layout, eps)
     plan = _plans.get(key) or _plans.add(key, _Plan(form, of, scale, shift))
-    return _normalized(plan, _GROUP, (input, scale, shift), None)
+    return _normalized(plan, _GROUP, (input, scale, shift))
 
 
 def _group_form(of: Layout, groups: int, weight: Any, bias: Any, eps: float) -> Form:
@@ -457,9 +454,8 @@ def _batch(
         copy_elements(running_mean, means)
         variances = to(running_var.detach(), rstds.layout.dtype)
         copy_elements(functions["rsqrt"](variances + eps), rstds)
-        inputs = (input, scale, shift, running_mean, running_var)
-        return _normalized(plan, _BATCH_GIVEN, inputs, statistics)
-    result, statistics = _normalized(plan, _BATCH, (input, scale, shift), None)
+        return _normalized(plan, _BATCH, (input, scale, shift), statistics)
+    result, statistics = _normalized(plan, _BATCH, (input, scale, shift))
     if of.numel:
         for running, which in ((running_mean, 0), (running_var, 2)):
             if running is not None:
