@@ -274,7 +274,7 @@ def outer_tile(dtype: str, lanes: int, shapes: Sequence[tuple[int, int]]) -> Any
     return intrinsic(_signature(10, lambda: _tile("outer", dtype, lanes, shapes, 8, emit)))
 
 
-def inner_tile(dtype: str, lanes: int, heights: Sequence[int]) -> Any:
+def inner_tile(dtype: str, lanes: int, shapes: Sequence[tuple[int, int]]) -> Any:
     """tile(height, 1, x, rows, y, y_step, count, skip, lines, c, c_row).
 
     ``c[i] += sum over lines and places of x[rows[i] + place] * y[place]``, as ``outer_tile`` has
@@ -320,7 +320,6 @@ def inner_tile(dtype: str, lanes: int, heights: Sequence[int]) -> Any:
             at = v.at(at, c_row)
         b.ret_void()
 
-    shapes = [(height, 1) for height in heights]
     return intrinsic(_signature(11, lambda: _tile("inner", dtype, lanes, shapes, 9, emit)))
 
 
