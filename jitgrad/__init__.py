@@ -184,6 +184,13 @@ from .dtypes import (
     bool_ as bool,
 )
 from .kernels.threads import get_num_threads, set_num_threads
+from .memory_format import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    memory_format,
+    preserve_format,
+)
 from .ops.table import ELEMENTWISE as _ELEMENTWISE
 from .printing import set_printoptions
 from .state import (
@@ -302,6 +309,4 @@ for _module in (_factorize, _lu, _orthogonal):
     globals().update(_module.METHODS_BY_NAME)
 
 strided = "strided"
-contiguous_format = "contiguous"
-preserve_format = "preserve"
 __version__ = "0.1.0"

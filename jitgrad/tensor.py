@@ -19,6 +19,7 @@ from .autograd.node import Edge, Node
 from .dtypes import INTEGER, bfloat16, dtype
 from .layout import Layout, Shape
 from .layout import layout as intern_layout
+from .memory_format import contiguous_format, is_in, memory_format
 from .state import GRAD, modes
 from .storage import INFERENCE_COUNTER, Storage, VersionCounter
 
@@ -240,9 +241,9 @@ class Tensor:
         """The place of the first element in the storage, in elements."""
         return self.offset // self.layout.dtype.itemsize
 
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie row-major without gaps."""
-        return self.layout.contiguous
+    def is_contiguous(self, memory_format: memory_format = contiguous_format) -> bool:
+        """Whether the elements lie in this order (by default row-major), without gaps."""
+        return is_in(self.layout, memory_format)
 
     def data_ptr(self) -> int:
         """The address of the first element (0 when empty)."""

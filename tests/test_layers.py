@@ -25,6 +25,7 @@ LAYERS = {
     "jitgrad.state": 0,
     "jitgrad.storage": 1,
     "jitgrad.layout": 1,
+    "jitgrad.memory_format": 1,
     "jitgrad.printing": 1,
     "jitgrad.return_types": 1,
     "jitgrad.kernels": 2,

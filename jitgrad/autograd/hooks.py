@@ -12,6 +12,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..memory_format import contiguous_format
+
 if TYPE_CHECKING:
     from ..tensor import Tensor
     from .node import Edge, Node
@@ -159,7 +161,9 @@ def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
         if tensor is not None and grad is not None:
             meta = tensor.autograd_meta()
             meta.grad = (
-                grad.clone(memory_format="contiguous") if meta.grad is None else meta.grad + grad
+                grad.clone(memory_format=contiguous_format)
+                if meta.grad is None
+                else meta.grad + grad
             )
 
 

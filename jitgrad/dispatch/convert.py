@@ -10,13 +10,22 @@ from ..autograd.cut import unrecorded
 from ..autograd.views import check_inplace, rebase_history, requires_grad
 from ..kernels import elementwise
 from ..layout import Layout, broadcast_shapes, contiguous_strides, dense_layout, layout
+from ..memory_format import (
+    contiguous_format,
+    copy_layout,
+    format_argument,
+    is_in,
+    memory_format,
+    preserve_format,
+    suggested,
+)
 from ..ops.table import structured
 from ..state import GRAD, modes
 from ..storage import INFERENCE_COUNTER, ReadOnly, Storage
 from ..tensor import CPU, Tensor, device, make
 from . import tangents
 from .elementwise import check_memory, check_writable, functions
-from .make import NUMBERS, check_fits, constant, fresh, like_layout, python_number
+from .make import NUMBERS, check_fits, constant, fresh, python_number
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record, record_history, wants_grad
 
@@ -65,23 +74,29 @@ _TO = node_class(
 )
 
 
-def clone(self: Tensor, *, memory_format: Any = "preserve") -> Tensor:
+def clone(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
     """A copy in memory of its own; the gradient passes through.
 
     Args:
         memory_format: ``preserve_format`` keeps a dense tensor's strides, ``contiguous_format``
-            makes the copy row-major.
+            makes the copy row-major, ``channels_last`` puts the channels of images together.
+
+    Raises:
+        RuntimeError: if the format is for tensors of another rank.
     """
-    if str(memory_format).endswith("preserve") or self.layout.contiguous:
+    format = format_argument("clone", memory_format)
+    of = self.layout
+    if format == preserve_format or (format == contiguous_format and of.contiguous):
         return functions["clone"](self)
-    result = copied(self, dense_layout(self.layout.shape, self.layout.dtype))
+    result = copied(self, copy_layout(of, of.dtype, format))
     record(_CONTIGUOUS_CLONE, (self,), (result,), {})
     return result
 
 
-def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """This tensor if it is row-major without gaps, else a copy that is."""
-    return self if self.layout.contiguous else clone(self, memory_format="contiguous")
+def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
+    """This tensor if it lies so (by default: row-major, without gaps), else a copy that does."""
+    format = format_argument("contiguous", memory_format)
+    return self if is_in(self.layout, format) else clone(self, memory_format=format)
 
 
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -96,7 +111,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     copy = kwargs.pop("copy", False)
     where = kwargs.pop("device", None)
     kwargs.pop("non_blocking", None)
-    memory_format = kwargs.pop("memory_format", None)
+    format = format_argument("to", kwargs.pop("memory_format", preserve_format))
     other = kwargs.pop("other", None)
     if kwargs:
         raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
@@ -122,19 +137,18 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         device(where)
     d = d or self.layout.dtype
     old = self.layout
-    row_major = str(memory_format).endswith("contiguous")
-    if d is old.dtype and not copy and (old.contiguous or not row_major):
+    if d is old.dtype and not copy and format in (preserve_format, suggested(old)):
         return self
-    return _cast(self, d, row_major)
+    return _cast(self, d, format)
 
 
-def _cast(self: Tensor, d: dtypes.dtype, row_major: bool = False) -> Tensor:
+def _cast(self: Tensor, d: dtypes.dtype, format: memory_format = preserve_format) -> Tensor:
     """A copy in dtype ``d``, recorded if that is a float."""
-    key = (self.layout, d, row_major)
+    key = (self.layout, d, format)
     plan = _casts.get(key)
     if plan is None:
         old = self.layout
-        of = dense_layout(old.shape, d) if row_major else like_layout(old, d)
+        of = copy_layout(old, d, format)
         plan = _casts.add(key, (of, *copy_plan(old, of), Outcome((old,), (of,))))
     of, run, spec, outcome = plan
     result = fresh(of)
@@ -159,8 +173,8 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 def cast_method(d: dtypes.dtype, name: str) -> Any:
     """``Tensor.float()`` and its kin."""
 
-    def cast(self: Tensor, memory_format: Any = None) -> Tensor:
-        if memory_format is not None:
+    def cast(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+        if memory_format is not preserve_format:
             return to(self, d, memory_format=memory_format)
         return self if d is self.layout.dtype else _cast(self, d)
 

@@ -13,7 +13,15 @@ import numpy as np
 
 from .. import dtypes, errors, state
 from ..dtypes import dtype, dtype_argument
-from ..layout import Layout, dense_layout, layout, span
+from ..layout import Layout, layout, span
+from ..memory_format import (
+    contiguous_format,
+    copy_layout,
+    format_argument,
+    memory_format,
+    preserve_format,
+    shape_layout,
+)
 from ..storage import ReadOnly, Storage
 from ..tensor import Tensor, device, make, shape_argument
 from . import convert
@@ -29,7 +37,7 @@ def _finish(
     if where is not None:
         device(where)
     for name in unknown or ():
-        if name not in ("layout", "pin_memory", "memory_format", "names"):
+        if name not in ("layout", "pin_memory", "names"):
             raise TypeError(f"got an unexpected keyword argument '{name}'")
     if requires_grad:
         tensor.requires_grad_()
@@ -300,16 +308,17 @@ def _factory(name: str, doc: str, value: float | None) -> Any:
     plans = PlanCache()
     filler = constant(0 if value is None else value)
 
-    def plan(shape: Any, dtype: dtype | None) -> Any:
+    def plan(shape: Any, dtype: dtype | None, format: memory_format) -> Any:
         """The layout of a result, and how it is filled."""
         if any(n < 0 for n in shape):
             raise RuntimeError(
                 f"{name}: Dimension size must be non-negative, but got negative dimension "
                 f"{min(shape)} in {list(shape)}"
             )
-        of = dense_layout(shape, dtype_argument(name, dtype) or state.get_default_dtype())
+        d = dtype_argument(name, dtype) or state.get_default_dtype()
+        of = shape_layout(shape, d, format_argument(name, format))
         fill = (None, None) if value is None else convert.copy_plan(filler.layout, of)
-        return plans.add((shape, dtype), (of, *fill))
+        return plans.add((shape, dtype, format), (of, *fill))
 
     def create(
         *size: Any,
@@ -317,6 +326,7 @@ def _factory(name: str, doc: str, value: float | None) -> Any:
         dtype: dtype | None = None,
         device: Any = None,
         requires_grad: bool = False,
+        memory_format: memory_format = contiguous_format,
         **ignored: Any,
     ) -> Tensor:
         if "size" in ignored:
@@ -325,9 +335,9 @@ def _factory(name: str, doc: str, value: float | None) -> Any:
             raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
         shape = shape_argument(name, size)
         try:
-            of, run, spec = plans[shape, dtype]
+            of, run, spec = plans[shape, dtype, memory_format]
         except KeyError:
-            of, run, spec = plan(shape, dtype)
+            of, run, spec = plan(shape, dtype, memory_format)
         result = fresh(of) if out is None else out.resize_(shape)
         if out is not None:
             if value is not None:
@@ -347,10 +357,12 @@ def _like_factory(name: str, doc: str, value: float | None) -> Any:
     plans = PlanCache()
     filler = constant(0 if value is None else value)
 
-    def plan(like: Layout, dtype: dtype | None) -> Any:
-        of = like_layout(like, dtype_argument(name, dtype))
+    def plan(like: Layout, dtype: dtype | None, format: memory_format) -> Any:
+        of = copy_layout(
+            like, dtype_argument(name, dtype) or like.dtype, format_argument(name, format)
+        )
         fill = (None, None) if value is None else convert.copy_plan(filler.layout, of)
-        return plans.add((like, dtype), (of, *fill))
+        return plans.add((like, dtype, format), (of, *fill))
 
     def create(
         input: Tensor,
@@ -358,9 +370,11 @@ def _like_factory(name: str, doc: str, value: float | None) -> Any:
         dtype: dtype | None = None,
         device: Any = None,
         requires_grad: bool = False,
+        memory_format: memory_format = preserve_format,
         **ignored: Any,
     ) -> Tensor:
-        of, run, spec = plans.get((input.layout, dtype)) or plan(input.layout, dtype)
+        key = (input.layout, dtype, memory_format)
+        of, run, spec = plans.get(key) or plan(*key)
         result = fresh(of)
         if run is not None:
             run(spec, filler.storage.buffer, 0, result.storage.buffer, 0)
@@ -399,6 +413,7 @@ def full(
     dtype: dtype | None = None,
     device: Any = None,
     requires_grad: bool = False,
+    memory_format: memory_format = contiguous_format,
     **ignored: Any,
 ) -> Tensor:
     """A tensor of shape ``size`` filled with ``fill_value``, of its dtype unless given."""
@@ -406,7 +421,8 @@ def full(
         raise errors.argument("full", "size", "tuple of ints", size)
     shape = shape_argument("full", (size,))
     number, d = _fill_number("full", fill_value)
-    result = dense(shape, dtype_argument("full", dtype) or d)
+    d = dtype_argument("full", dtype) or d
+    result = fresh(shape_layout(shape, d, format_argument("full", memory_format)))
     check_fits(result.layout.dtype, number)
     convert.copy_elements(constant(number), result)
     return _finish(result, requires_grad, device, ignored)
@@ -419,11 +435,13 @@ def full_like(
     dtype: dtype | None = None,
     device: Any = None,
     requires_grad: bool = False,
+    memory_format: memory_format = preserve_format,
     **ignored: Any,
 ) -> Tensor:
     """``fill_value`` in the shape and dtype of ``input``."""
     number, _ = _fill_number("full_like", fill_value)
-    result = fresh(like_layout(input.layout, dtype_argument("full_like", dtype)))
+    d = dtype_argument("full_like", dtype) or input.layout.dtype
+    result = fresh(copy_layout(input.layout, d, format_argument("full_like", memory_format)))
     check_fits(result.layout.dtype, number)
     convert.copy_elements(constant(number), result)
     return _finish(result, requires_grad, device, ignored)

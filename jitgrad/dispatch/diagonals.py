@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import dtypes
 from ..layout import dense_layout, normalize_dim
+from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..tensor import Tensor
 from . import convert
@@ -418,13 +419,13 @@ def _copying(view: str) -> Any:
     def copy(self: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         seen = getattr(self, view)(*args, **kwargs)
         if isinstance(seen, tuple):
-            parts = tuple(convert.clone(x, memory_format="contiguous") for x in seen)
+            parts = tuple(convert.clone(x, memory_format=contiguous_format) for x in seen)
             if out is not None:
                 for part, to in zip(parts, out, strict=True):
                     into(view, part, to, (self,))
                 return None
             return parts
-        result = convert.clone(seen, memory_format="contiguous")
+        result = convert.clone(seen, memory_format=contiguous_format)
         return into(f"{view}_copy", result, out, (self,))
 
     copy.__name__ = copy.__qualname__ = f"{view}_copy"
@@ -439,7 +440,7 @@ def narrow_copy(self: Tensor, dim: int, start: int, length: int, *, out: Any = N
 
 def alias_copy(self: Tensor, *, out: Tensor | None = None) -> Tensor:
     """A copy of the tensor itself."""
-    return into("alias_copy", convert.clone(self, memory_format="contiguous"), out, (self,))
+    return into("alias_copy", convert.clone(self, memory_format=contiguous_format), out, (self,))
 
 
 _COPIES = (

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, errors, return_types
+from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..tensor import Tensor
 from . import convert
@@ -319,7 +320,7 @@ def eigh(self: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
         raise RuntimeError(f"linalg.eigh: Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     both = _numpy(lambda a: tuple(np.linalg.eigh(a, "U" if UPLO in "Uu" else "L")), self)
     if both[0].layout.ndim > 1:
-        both[0] = convert.clone(both[0], memory_format="contiguous").detach()
+        both[0] = convert.clone(both[0], memory_format=contiguous_format).detach()
     record(_EIGH, (self,), both, {"triangle": UPLO})
     if out is not None:
         both = [into("eigh", x, o, (self,)) for x, o in zip(both, out, strict=True)]
@@ -380,7 +381,7 @@ def svd(
     _check("linalg.svd", self, square=False)
     three = _numpy(lambda a: tuple(np.linalg.svd(a, full_matrices)), self)
     if three[1].layout.ndim > 1:
-        three[1] = convert.clone(three[1], memory_format="contiguous").detach()
+        three[1] = convert.clone(three[1], memory_format=contiguous_format).detach()
     record(_SVD, (self,), three, {"full": full_matrices})
     if out is not None:
         three = [into("svd", x, o, (self,)) for x, o in zip(three, out, strict=True)]

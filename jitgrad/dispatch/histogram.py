@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import return_types
+from ..memory_format import contiguous_format
 from ..tensor import Tensor
 from . import convert
 from .creation import linspace
@@ -102,7 +103,7 @@ def histogram(
     """
     _check_floats(input)
     flat = input.detach().reshape(-1, 1)
-    edges = convert.clone(_edges(flat, bins, range, 0).detach(), memory_format="contiguous")
+    edges = convert.clone(_edges(flat, bins, range, 0).detach(), memory_format=contiguous_format)
     pair: Any = (_counted(flat, [edges], _checked_weight(weight, flat), density), edges)
     if out is not None:
         pair = tuple(into("histogram", x, o, (input,)) for x, o in zip(pair, out, strict=True))

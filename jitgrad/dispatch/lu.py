@@ -14,6 +14,7 @@ import numpy as np
 from .. import dtypes, return_types
 from ..kernels import factor
 from ..layout import broadcast_shapes
+from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..tensor import Tensor
 from . import convert
@@ -190,7 +191,7 @@ _BY_ROWS = Composed(
     "lu_solve_rows",
     "LU B",
     _solved,
-    lambda x: convert.clone(x, memory_format="contiguous"),
+    lambda x: convert.clone(x, memory_format=contiguous_format),
     node="LinalgLuSolveBackward0",
 )
 

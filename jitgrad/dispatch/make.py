@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, errors, state
-from ..layout import Layout, Shape, Strides, dense_layout, layout, result_strides
+from ..layout import Layout, Shape, Strides, dense_layout, layout
+from ..memory_format import copy_layout, preserve_format
 from ..state import modes
 from ..storage import INFERENCE_COUNTER, Storage
 from ..tensor import Tensor, make
@@ -44,8 +45,7 @@ def fresh_like(tensor: Tensor, d: dtypes.dtype | None = None) -> Tensor:
 
 def like_layout(of: Layout, d: dtypes.dtype | None = None) -> Layout:
     """The dense layout PyTorch's preserve_format gives to a copy of ``of``."""
-    strides = of.strides if of.dense else result_strides(of.shape, [(of.shape, of.strides)])
-    return layout(of.shape, strides, d or of.dtype)
+    return copy_layout(of, d or of.dtype, preserve_format)
 
 
 def alias(tensor: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, return_types
+from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..tensor import Tensor
 from . import convert
@@ -52,7 +53,7 @@ def geqrf(self: Tensor, *, out: Any = None) -> Any:
 
     a, tau = by_numpy(raw, self)
     if tau.layout.ndim > 1:
-        tau = convert.clone(tau, memory_format="contiguous").detach()
+        tau = convert.clone(tau, memory_format=contiguous_format).detach()
     record(_GEQRF, (self,), (a, tau), {})
     pair: Any = (a, tau)
     if out is not None:

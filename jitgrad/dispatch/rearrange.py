@@ -15,6 +15,7 @@ from ..kernels import elementwise
 from ..kernels import index as kernels
 from ..kernels.drivers import plan_loops
 from ..layout import Layout, Shape, Strides, dense_layout, normalize_dim
+from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..tensor import Tensor, make, shape_argument
 from .make import fresh, like_layout
@@ -186,7 +187,7 @@ def rot90(self: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     source = self.detach()
     turns = k % 4
     if turns == 0:
-        result = source.clone(memory_format="contiguous")
+        result = source.clone(memory_format=contiguous_format)
     elif turns == 2:
         result = flip(source, a, b)
     else:
@@ -305,7 +306,7 @@ def _interleave_all(self: Tensor, count: int, dim: int) -> Tensor:
     wide = view_of(self, "unsqueeze", (dim + 1,))
     shape = wide.layout.shape
     wide = view_of(wide, "expand", ((*shape[: dim + 1], count, *shape[dim + 2 :]),))
-    copied = wide.clone(memory_format="contiguous")
+    copied = wide.clone(memory_format=contiguous_format)
     merged = (*shape[:dim], shape[dim] * count, *shape[dim + 2 :])
     return view_of(copied, "view", (merged,))
 

@@ -21,6 +21,7 @@ from ..dtypes import HALVES, int64
 from ..kernels import recurrent as kernels
 from ..kernels.recurrent import CELLS
 from ..layout import dense_layout
+from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor
@@ -143,8 +144,8 @@ def _forward(kind: str, values: dict[str, Tensor], steps: Steps) -> tuple[Tensor
     for part, column, count in _blocks(kind, plain["w_ih"], units, 0):
         product(flat, t(part), narrow(gates, 1, column, count), False)
     out = dense((*plain["input"].layout.shape[:-1], width), d)
-    state = clone(hidden, memory_format="contiguous")
-    memory = clone(plain["cx"], memory_format="contiguous") if "cx" in plain else None
+    state = clone(hidden, memory_format=contiguous_format)
+    memory = clone(plain["cx"], memory_format=contiguous_format) if "cx" in plain else None
     rows = reshape(out, (steps.total, width))
     previous = dense((steps.total, units), d) if cell.carried != "none" else None
     raw = None if projection is None else dense((steps.total, units), d)
@@ -175,7 +176,7 @@ def _gradients(wanted: Sequence[bool], grad: Any, values: dict[str, Any]) -> tup
         given = grad[index]
         if given is None:
             return zeros(*like.layout.shape, dtype=d)
-        return clone(given, memory_format="contiguous")
+        return clone(given, memory_format=contiguous_format)
 
     entering = None if grad[0] is None else contiguous(reshape(grad[0], (steps.total, width)))
     state = incoming(1, hidden)

@@ -28,6 +28,7 @@ from ..layout import (
     view_strides,
 )
 from ..layout import span as span_of
+from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..ops.views import VIEWS, View, attributes
 from ..state import GRAD, modes, next_sequence_number
@@ -241,7 +242,7 @@ def reshape(self: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     new = infer_shape(new, of.numel)
     if view_strides(of.shape, of.strides, new) is not None:
         return view_of(self, "reshape_alias", (new,))
-    return unsafe_view(self.clone(memory_format="contiguous"), new)
+    return unsafe_view(self.clone(memory_format=contiguous_format), new)
 
 
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:

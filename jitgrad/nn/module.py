@@ -10,6 +10,7 @@ from .. import dtypes
 from ..autograd.grad_mode import no_grad
 from ..dispatch.convert import to as convert_tensor
 from ..dtypes import dtype
+from ..memory_format import channels_last, channels_last_3d, format_argument, preserve_format
 from ..tensor import CPU, Tensor, device
 from ._calling import Calling
 from ._state import StateDict
@@ -275,13 +276,14 @@ class Module(Calling, StateDict, Traversal):
     def to(self: T, *args: Any, **kwargs: Any) -> T:
         """Move floating parameters and buffers to a dtype, or everything to a device; in place.
 
-        ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` and ``to(tensor)`` are accepted.
+        ``to(dtype)``, ``to(device)``, ``to(device, dtype)`` and ``to(tensor)`` are accepted;
+        ``memory_format=`` is for tensors of its rank.
 
         Raises:
             TypeError: for a dtype that is not floating.
         """
         kwargs.pop("non_blocking", None)
-        kwargs.pop("memory_format", None)
+        format = format_argument("to", kwargs.pop("memory_format", preserve_format))
         d, where = kwargs.pop("dtype", None), kwargs.pop("device", None)
         if kwargs:
             raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
@@ -294,6 +296,11 @@ class Module(Calling, StateDict, Traversal):
                 where = argument
         if where is not None:
             device(where)
+        ranks = {channels_last: 4, channels_last_3d: 5}
+        if format in ranks:
+            self._apply(
+                lambda t: t.contiguous(memory_format=format) if t.ndim == ranks[format] else t
+            )
         if d is None:
             return self
         if not d.is_floating_point:
