@@ -10,7 +10,7 @@ from .. import errors
 from ..autograd.grad_mode import no_grad, set_grad_enabled
 from ..tensor import Tensor
 from ._rule import Rule
-from .optimizer import Optimizer, number
+from .optimizer import Optimizer, new_scalar, number
 
 
 class RuleOptimizer(Optimizer):
@@ -44,6 +44,14 @@ class RuleOptimizer(Optimizer):
             for group in self.param_groups:
                 self._step_group(group, where)
         return loss
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Also takes states of old, whose single numbers are no tensors."""
+        super().__setstate__(state)
+        for held in self.state.values():
+            for name, value in held.items() if isinstance(held, dict) else ():
+                if isinstance(value, int | float):
+                    held[name] = new_scalar(float(value))
 
     def _step_group(self, group: dict[str, Any], where: Any) -> None:
         rule = self._rule(group)

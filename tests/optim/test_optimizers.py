@@ -373,6 +373,23 @@ def test_state_dict_round_trip() -> None:
         other.load_state_dict({"state": {}, "param_groups": [{"params": [0]}]})
 
 
+@pytest.mark.parametrize("name", ["Adam", "ASGD"])
+def test_states_of_old_have_numbers_in_place_of_tensors(name: str) -> None:
+    p, q = (nn.Parameter(jg.ones(2)) for _ in range(2))
+    first = steps_of(name, [p])
+    state = copy.deepcopy(first.state_dict())
+    for key, value in state["state"][0].items():
+        if value.ndim == 0:
+            state["state"][0][key] = value.item()
+    second = getattr(optim, name)([q])
+    second.load_state_dict(state)
+    q.data.copy_(p.data)
+    for optimizer, parameter in ((first, p), (second, q)):
+        parameter.grad = jg.ones(2)
+        optimizer.step()
+    assert jg.equal(p, q) and second.state[q]["step"].item() == 4
+
+
 def test_copies_keep_their_groups() -> None:
     for twin in (f(train(jg, "SGD", "float32", {"momentum": 0.9})) for f in
                  (copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)))):  # fmt: skip
