@@ -35,7 +35,8 @@ def swap_in_optimizer_params_and_state(
     entries = swapin_optim_state["state"]
     if extra := [key for key in entries if key not in numbers]:
         raise _refused(
-            f"swapin_optim_state['state'] to be keyed only by packed parameter ids; got extra {extra!r}"
+            "swapin_optim_state['state'] to be keyed only by packed parameter ids; got extra "
+            f"keys {extra!r}"
         )
     own, own_state = [dict(group) for group in optimizer.param_groups], optimizer.state
     state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
