@@ -300,11 +300,14 @@ class _Operator:
     def operands(self, *given: Any) -> tuple[Tensor, ...]:
         """The arguments as Tensors; TypeError for what cannot be one."""
         result = []
+        left = self.row.left_number and any(
+            isinstance(x, Tensor) and not x.layout.wrapped for x in given
+        )
         for i, (name, value) in enumerate(zip(self.row.inputs, given, strict=True)):
             if isinstance(value, Tensor):
                 result.append(value)
                 continue
-            number = python_number(value) if i else None
+            number = python_number(value) if i or left else None
             if number is None:
                 wanted = "Tensor" if i == 0 or name in self.row.booleans else "Tensor or Number"
                 raise errors.argument(self.row.name, name, wanted, value)

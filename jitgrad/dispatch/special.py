@@ -26,29 +26,14 @@ def tensor_or_number(name: str, argument: str, value: Any) -> Tensor:
     return constant(number)
 
 
-def _either(row: str, public: str) -> Callable[..., Tensor]:
-    """A binary function that takes a number in either place, but not in both."""
-
-    def function(self: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-        if not isinstance(self, Tensor) and not isinstance(other, Tensor):
-            raise errors.argument(public, "self", "Tensor", self)
-        return _f[row](tensor_or_number(public, "self", self), other, out=out)
-
-    function.__name__ = function.__qualname__ = public
-    function.__doc__ = _f[row].__doc__
-    return function
-
-
-xlogy = _either("xlogy", "xlogy")
-xlog1py = _either("xlog1py", "xlog1py")
-zeta = _either("zeta", "zeta")
+xlogy, xlog1py, zeta = (_f[name] for name in ("xlogy", "xlog1py", "zeta"))
 _POLYNOMIALS = (
     "chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w "
     "hermite_polynomial_h hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p "
     "shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u "
     "shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w"
 )
-polynomials = {name: _either(name, name) for name in _POLYNOMIALS.split()}
+polynomials = {name: _f[name] for name in _POLYNOMIALS.split()}
 
 
 def without_gradient(row: str) -> Callable[..., Tensor]:

@@ -27,12 +27,12 @@ def _activation(name: str, inputs: str, forward: str, grad: Any, doc: str, node:
 _activation(
     "elu", "self alpha scale input_scale",
     "where(self > 0, self * scale, expm1(self * input_scale) * (alpha * scale))",
-    "where(self > 0, grad * scale, grad * input_scale * alpha * scale * exp(self * input_scale))",
+    "where(self <= 0, grad * input_scale * alpha * scale * exp(self * input_scale), grad * scale)",
     doc="scale * self where positive, else an exponential that tends to -alpha * scale",
 )  # fmt: skip
 _activation(
     "celu", "self alpha", "where(self > 0, self, alpha * expm1(self / alpha))",
-    "where(self > 0, grad, grad * exp(self / alpha))",
+    "where(self <= 0, grad * exp(self / alpha), grad)",
     doc="self where positive, else alpha * (exp(self / alpha) - 1)",
 )  # fmt: skip
 _activation(

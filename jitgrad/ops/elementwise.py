@@ -97,6 +97,7 @@ op(
     grad={"self": "grad", "other": "-grad * floor_divide(self, other)"},
     categories=REALS,
     node="RemainderBackward1",
+    left_number=True,
     node_of_number="RemainderBackward0",
     doc="the remainder with the sign of the divisor",
 )
@@ -123,6 +124,7 @@ op(
     node="PowBackward1",
     node_of_number="PowBackward0",
     node_of_left_number="PowBackward2",
+    left_number=True,
     doc="self to the power other",
 )
 op(
@@ -438,7 +440,7 @@ op(
     "relu",
     "self",
     "maximum(self, 0)",
-    grad={"self": "where(result > 0, grad, 0)"},
+    grad={"self": "where(result <= 0, 0, grad)"},
     categories=(INTEGER, FLOATING),
     domain=(0.1, 2.0),
     doc="max(self, 0)",
@@ -623,6 +625,7 @@ for _name, _sign in (("and", "&"), ("or", "|"), ("xor", "^")):
         "self other",
         f"self {_sign} other",
         categories=BITS,
+        left_number=True,
         doc=f"self {_sign} other, bit by bit",
     )
 op("bitwise_not", "self", "~self", categories=BITS, doc="every bit inverted (not, for bools)")
@@ -630,6 +633,7 @@ op(
     "bitwise_left_shift",
     "self other",
     "shift_left(self, other)",
+    left_number=True,
     categories=(INTEGER, INTEGER),
     doc="self << other",
 )
@@ -637,6 +641,7 @@ op(
     "bitwise_right_shift",
     "self other",
     "shift_right(self, other)",
+    left_number=True,
     categories=(INTEGER, INTEGER),
     doc="self >> other",
 )

@@ -56,7 +56,7 @@ op("logit_within", "self eps", f"log({_INSIDE} / (1 - {_INSIDE}))", promote=_FLO
    grad={"self": "where((self >= eps) & (self <= 1 - eps), grad / (self * (1 - self)), 0)"},
    node="LogitBackward0", domain=(0.1, 0.9), doc="logit inside [eps, 1 - eps]")  # fmt: skip
 op("xlogy", "self other", "where(other != other, other, where(self == 0, 0, self * log(other)))",
-   promote=_FLOAT, domain=(0.5, 2.0), method=False, node="XlogyBackward0",
+   promote=_FLOAT, domain=(0.5, 2.0), method=False, node="XlogyBackward0", left_number=True,
    grad={"self": "where((self == 0) & (other <= 0), 0, where(grad == 0, 0, grad * log(other)))",
          "other": "grad * self / other"},
    node_of_number="XlogyBackward2", node_of_left_number="XlogyBackward1",
@@ -64,6 +64,7 @@ op("xlogy", "self other", "where(other != other, other, where(self == 0, 0, self
 op("xlog1py", "self other",
    "where(other != other, other, where(self == 0, 0, self * log1p(other)))",
    promote=_FLOAT, domain=(0.5, 2.0), method=False, inplace=False, node="SpecialXlog1PyBackward0",
+   left_number=True,
    grad={"self": "where((self == 0) & (other <= -1), 0, where(grad == 0, 0, grad * log1p(other)))",
          "other": "grad * self / (other + 1)"},
    doc="self * log1p(other), 0 where self is")  # fmt: skip
@@ -94,7 +95,7 @@ for _name, _sign, _doc in (("igamma", "", "lower"), ("igammac", "-", "upper")):
        doc=f"the regularised {_doc} incomplete gamma function of order self at other")  # fmt: skip
 op("zeta", "self other", "zeta(self, other)", promote=_FLOAT, domain=(1.5, 3.0), method=False,
    grad={"other": "grad * -self * zeta(self + 1, other)"}, inplace=False, categories=_REALS,
-   node="SpecialZetaBackward0", underived={"self": "zeta"},
+   node="SpecialZetaBackward0", underived={"self": "zeta"}, left_number=True,
    doc="the Hurwitz zeta function of self at other")  # fmt: skip
 
 # Error functions ----------------------------------------------------------------------------------
@@ -163,8 +164,9 @@ for _name, _doc in (
     ("legendre_polynomial_p", "the Legendre polynomial"),
 ):
     op(_name, "self degree", f"{_name}(self, degree)", promote=_FLOAT, categories=_REALS,
-       method=False, inplace=False, doc=f"{_doc} of the degree")  # fmt: skip
+       method=False, inplace=False, left_number=True, doc=f"{_doc} of the degree")  # fmt: skip
 for _name in "tuvw":
     op(f"shifted_chebyshev_polynomial_{_name}", "self degree",
        f"chebyshev_polynomial_{_name}(2 * self - 1, degree)", promote=_FLOAT, categories=_REALS,
-       method=False, inplace=False, doc=f"chebyshev_polynomial_{_name} of 2x - 1")  # fmt: skip
+       method=False, inplace=False, left_number=True,
+       doc=f"chebyshev_polynomial_{_name} of 2x - 1")  # fmt: skip

@@ -53,6 +53,7 @@ class Elementwise:
         node_of_number: the node's name where the last input is a Python number, if it is another.
         node_of_left_number: and where the first is.
         integer_zero_division: whether an integer zero as last input is an error.
+        left_number: whether the first input may be a Python number if another is a tensor.
         row_major: whether results and gradients are row-major whatever the strides of the inputs.
     """
 
@@ -72,6 +73,7 @@ class Elementwise:
     node_of_number: str = ""
     node_of_left_number: str = ""
     integer_zero_division: bool = False
+    left_number: bool = False
     row_major: bool = False
 
     def __post_init__(self) -> None:

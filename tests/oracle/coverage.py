@@ -132,6 +132,19 @@ def _exceptions() -> dict[str, str]:
     return EXCEPTIONS | moduledb.EXCEPTIONS | of_optimizers
 
 
+def accuracy() -> str:
+    """The stated errors of the float functions, as Markdown."""
+    from jitgrad.kernels import scalar
+
+    lines = ["| function | float32 | float64 | |", "|---|---|---|---|"]
+    lines += [f"| {name} | {a} | {b} | |" for name, (a, b) in sorted(scalar.ULP.items())]
+    lines += [
+        f"| {name} | 0.51 | {bound} | {where} |"
+        for name, (bound, where) in sorted(scalar.SPECIAL_ULP.items())
+    ]
+    return "\n".join(lines)
+
+
 def document(entries: list[Operator]) -> str:
     """docs/operators.md."""
     text = [
@@ -144,6 +157,11 @@ def document(entries: list[Operator]) -> str:
         "same parameters in training and in evaluation, optimizers for some steps along the same "
         "gradients.",
         table(entries),
+        "## Accuracy",
+        "The largest errors of the functions that formulas are made of, in units of the last place "
+        "of the exact result, on a machine with fused multiply-add. `tests/kernels` measures them, "
+        "those in the first part over the whole range; arithmetic, `sqrt` and rounding are exact.",
+        accuracy(),
         "## Differences",
         "Where jitgrad differs from PyTorch, and why. A colon names the aspect or the dtype.",
         "\n".join(f"- `{key}`: {why}" for key, why in sorted(_exceptions().items())),

@@ -101,8 +101,10 @@ def zeta(s, q):
 def _zeta(s, q):
     if s == 1.0:
         return np.inf
-    if not s > 1.0:
+    if not s > 1.0 or q == -np.inf:
         return np.nan
+    if q == np.inf:
+        return 0.0
     if q <= 0.0:
         if q == math.floor(q):
             return np.inf
