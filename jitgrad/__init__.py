@@ -28,6 +28,7 @@ from .dispatch import diagonals as _diagonals
 from .dispatch import embedding as _embedding
 from .dispatch import factorize as _factorize
 from .dispatch import facts as _facts
+from .dispatch import grid_sampling as _grid_sampling
 from .dispatch import histogram as _histogram
 from .dispatch import index as _index
 from .dispatch import interchange as _interchange
@@ -282,6 +283,7 @@ for _module in (
     _facts,
     _factorize,
     _histogram,
+    _grid_sampling,
     _index,
     _interchange,
     _linalg,

@@ -1,4 +1,4 @@
-"""Images of another size: interpolate."""
+"""Images of another size, and images sampled on a grid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..dispatch import resampling
+from ..dispatch import grid_sampling, resampling
 from ..tensor import Tensor
 from ._pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 
@@ -177,3 +177,104 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
     """The former name of :func:`interpolate` with ``mode="bilinear", align_corners=True``."""
     _deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+# On a grid ----------------------------------------------------------------------------------------
+def _corners(align_corners: bool | None) -> bool:
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since "
+            "1.3.0. Please specify align_corners=True if the old behavior is desired. See the "
+            "documentation of grid_sample for details.",
+            stacklevel=3,
+        )
+    return bool(align_corners)
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """``input`` sampled at the positions of a grid (Jaderberg et al. 2015).
+
+    Args:
+        input: [n, channels, h, w] or [n, channels, d, h, w].
+        grid: [n, h_out, w_out, 2] or [n, d_out, h_out, w_out, 3]: positions from -1 to 1, the last
+            dimension's first.
+        mode: ``bilinear``, ``nearest``, or ``bicubic`` (of images only).
+        padding_mode: what lies outside: ``zeros``, the ``border``, or the image's ``reflection``.
+        align_corners: whether -1 and 1 are the centres of the outermost elements, or their edges.
+
+    Raises:
+        ValueError: for an unknown mode.
+        RuntimeError: for shapes or dtypes that do not fit.
+
+    >>> import jitgrad as jg
+    >>> image = jg.tensor([[[[0.0, 1.0], [2.0, 3.0]]]])
+    >>> grid_sample(image, jg.zeros(1, 1, 1, 2), align_corners=False)
+    tensor([[[[1.5000]]]])
+    """
+    if mode not in grid_sampling.MODES:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
+            f"but got: '{mode}'"
+        )
+    if padding_mode not in grid_sampling.PADDING_MODES:
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
+            f"'reflection', but got: '{padding_mode}'"
+        )
+    return grid_sampling.grid_sampler(
+        input,
+        grid,
+        grid_sampling.MODES.index(mode),
+        grid_sampling.PADDING_MODES.index(padding_mode),
+        _corners(align_corners),
+    )
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The grid with which :func:`grid_sample` maps images affinely.
+
+    Args:
+        theta: [n, 2, 3] or [n, 3, 4]: a matrix for each image, its last column the translation.
+        size: of the samples: [n, channels, h, w] or [n, channels, d, h, w].
+        align_corners: as in :func:`grid_sample`.
+
+    Raises:
+        ValueError: for matrices that do not fit the size, or sizes that are not positive.
+        NotImplementedError: for another number of dimensions.
+
+    >>> import jitgrad as jg
+    >>> identity = jg.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> affine_grid(identity, (1, 1, 1, 2), align_corners=False)
+    tensor([[[[-0.5000,  0.0000],
+              [ 0.5000,  0.0000]]]])
+    """
+    align_corners = _corners(align_corners)
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    rank = len(size) - 2
+    if rank not in (2, 3):
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "
+            f"respectively. Got size {size}."
+        )
+    if theta.layout.ndim != 3 or theta.layout.shape[1:] != (rank, rank + 1):
+        raise ValueError(
+            f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size "
+            f"{size}. Got {theta.shape}."
+        )
+    if align_corners and min(size[2:]) == 1:
+        warnings.warn(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when "
+            "align_corners=True. This is not an intended use case of affine_grid. See the "
+            "documentation of affine_grid for details.",
+            stacklevel=2,
+        )
+    elif min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    return grid_sampling.affine_grid_generator(theta, size, align_corners)

@@ -132,7 +132,14 @@ from ._pooling import (
     max_unpool2d,
     max_unpool3d,
 )
-from ._resampling import interpolate, upsample, upsample_bilinear, upsample_nearest
+from ._resampling import (
+    affine_grid,
+    grid_sample,
+    interpolate,
+    upsample,
+    upsample_bilinear,
+    upsample_nearest,
+)
 
 __all__ = [
     "conv1d",
@@ -144,6 +151,8 @@ __all__ = [
     "fold",
     "unfold",
     "pad",
+    "affine_grid",
+    "grid_sample",
     "multi_head_attention_forward",
     "scaled_dot_product_attention",
     "channel_shuffle",
