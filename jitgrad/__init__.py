@@ -23,6 +23,7 @@ from .autograd.grad_mode import (
     set_grad_enabled,
 )
 from .dispatch import average_pooling as _average_pooling
+from .dispatch import complexes as _complexes
 from .dispatch import conv as _conv
 from .dispatch import diagonals as _diagonals
 from .dispatch import embedding as _embedding
@@ -277,6 +278,7 @@ globals().update({_name: getattr(Tensor, _name) for _name in _legacy.INPLACE.spl
 
 for _module in (
     _average_pooling,
+    _complexes,
     _conv,
     _diagonals,
     _embedding,

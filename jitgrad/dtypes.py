@@ -27,11 +27,13 @@ class dtype:
             converted by the kernels' loads and stores (kernels/abi.py), else the dtype itself.
         lowest, highest: the smallest and largest finite number (of complex dtypes, of a part).
         digits: binary digits of a float's mantissa, with the one that is not stored; else 0.
+        plain: what ``Tensor.dtype`` shows: the dtype itself, save for the formats below.
     """
 
     __slots__ = (
         "category",
         "compute",
+        "conjugated",
         "digits",
         "highest",
         "is_complex",
@@ -40,7 +42,9 @@ class dtype:
         "itemsize",
         "lowest",
         "name",
+        "negated",
         "np",
+        "plain",
         "tensor_type",
         "unpack",
     )
@@ -53,6 +57,8 @@ class dtype:
         self.itemsize: int = self.np.itemsize
         self.category = category
         self.compute: dtype = compute or self
+        self.plain: dtype = self
+        self.conjugated = self.negated = False
         self.is_floating_point = category == FLOATING
         self.is_complex = category == COMPLEX
         self.is_signed = category >= FLOATING or self.np.kind == "i"
@@ -90,6 +96,8 @@ class dtype:
         >>> bfloat16.encode(np.array([1.0, np.pi]))
         array([16256, 16457], dtype=uint16)
         """
+        if self.plain is not self:
+            return self.decode(self.plain.encode(values))
         with np.errstate(invalid="ignore", over="ignore"):
             if self.compute is not self and values.dtype != self.np:
                 values = values.astype(np.float32, copy=False)
@@ -106,15 +114,27 @@ class dtype:
         >>> bfloat16.decode(np.array([16256, 16457], np.uint16))
         array([1.      , 3.140625], dtype=float32)
         """
+        if self.conjugated:
+            return np.asarray(np.conjugate(elements))
+        if self.negated:
+            return np.asarray(np.negative(elements))
         if self is not bfloat16:
             return elements
         return np.asarray(elements.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
     def __repr__(self) -> str:
-        return f"jitgrad.{self.name}"
+        return f"jitgrad.{self.plain.name}"
 
     def __reduce__(self) -> Any:
         return by_name, (self.name,)
+
+    def to_real(self) -> dtype:
+        """The dtype of the parts of a complex dtype; a real one itself."""
+        return real_of(self)
+
+    def to_complex(self) -> dtype:
+        """The complex dtype whose parts are of this dtype."""
+        return complex_of(self)
 
     def __copy__(self) -> dtype:
         return self
@@ -140,6 +160,47 @@ complex64 = dtype("complex64", "ComplexFloatTensor", COMPLEX)
 complex128 = dtype("complex128", "ComplexDoubleTensor", COMPLEX)
 
 
+def _format(of: dtype, suffix: str) -> dtype:
+    """How the elements of a view with a bit set lie in memory: see docs/decisions/0008-complex.md.
+
+    A format is found in layouts alone, where it picks the pointers that kernels load and store by.
+    """
+    result = dtype(f"{of.name}_{suffix}", of.tensor_type, of.category, stored=of.name, compute=of)
+    result.plain = of
+    result.conjugated, result.negated = suffix == "conj", suffix == "neg"
+    return result
+
+
+CONJUGATED = {d: _format(d, "conj") for d in (complex64, complex128)}
+NEGATED = {d: _format(d, "neg") for d in (float32, float64)}
+FORMATS = (*CONJUGATED.values(), *NEGATED.values())
+# A bit set twice is none.
+CONJUGATED.update({f: d for d, f in CONJUGATED.items()})
+NEGATED.update({f: d for d, f in NEGATED.items()})
+
+# The dtype of a complex dtype's parts, and the other way round.
+PARTS = {complex64: float32, complex128: float64}
+OF_PARTS = {d: c for c, d in PARTS.items()}
+
+
+def complex_of(d: dtype) -> dtype:
+    """The complex dtype of numbers whose parts are of ``d``; complex64 for narrower floats.
+
+    >>> complex_of(float64)
+    jitgrad.complex128
+    """
+    return d.plain if d.is_complex else OF_PARTS.get(d.plain, complex64)
+
+
+def real_of(d: dtype) -> dtype:
+    """The dtype of magnitudes: of a complex dtype that of its parts, else the dtype itself.
+
+    >>> real_of(complex64)
+    jitgrad.float32
+    """
+    return PARTS.get(d.plain, d.plain)
+
+
 def by_name(name: str) -> dtype:
     """The dtype of that name (for pickling)."""
     return BY_NAME[name]
@@ -152,7 +213,7 @@ ALL = (
     bool_, uint8, int8, int16, int32, int64, *BAREBONES,
     *HALVES, float32, float64, complex64, complex128,
 )  # fmt: skip
-BY_NAME = {d.name: d for d in ALL}
+BY_NAME = {d.name: d for d in (*ALL, *FORMATS)}
 ALIASES = {
     "float": float32,
     "double": float64,
@@ -222,7 +283,12 @@ def _promote(a: dtype, b: dtype) -> dtype | None:
     return a if a.itemsize > b.itemsize else b
 
 
-_PROMOTIONS = {(a, b): d for a in ALL for b in ALL if (d := _promote(a, b)) is not None}
+_PROMOTIONS = {
+    (a, b): d
+    for a in (*ALL, *FORMATS)
+    for b in (*ALL, *FORMATS)
+    if (d := _promote(a.plain, b.plain)) is not None
+}
 
 
 def promote_types(a: dtype, b: dtype) -> dtype:
@@ -261,8 +327,10 @@ def combine_categories(higher: dtype | None, lower: dtype | None) -> dtype | Non
     """
     if higher is None or lower is None:
         return higher or lower
-    if higher.category >= FLOATING and not (lower.is_complex and not higher.is_complex):
-        return higher
+    if higher.is_floating_point and lower.is_complex:
+        return complex_of(higher)
+    if higher.category >= FLOATING:
+        return higher.plain
     if higher.category == BOOL or lower.category >= FLOATING:
         return promote_types(higher, lower)
     return higher

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from .dtypes import dtype
+from .dtypes import PARTS, dtype
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
@@ -74,8 +74,13 @@ def layout(shape: Shape, strides: Strides, d: dtype) -> Layout:
 
 
 def dense_layout(shape: Shape, d: dtype) -> Layout:
-    """The row-major layout of a shape."""
-    return layout(shape, contiguous_strides(shape), d)
+    """The row-major layout of a shape, in memory that shows a dtype as it is (dtype.plain)."""
+    return layout(shape, contiguous_strides(shape), d.plain)
+
+
+def parts(x: Layout) -> Layout:
+    """The layout of a complex tensor's parts: its own, and a last dimension of size 2."""
+    return layout((*x.shape, 2), (*(2 * s for s in x.strides), 1), PARTS[x.dtype])
 
 
 def contiguous_strides(shape: Shape) -> Strides:

@@ -166,7 +166,7 @@ def _spread(
     count = _count(x, mask, dim, True)
     center = _f["div"](reduction.sum(_kept(x, mask, 0), _dims(dim), True), count)
     distance = _kept(_f["sub"](x, center), mask, 0)
-    total = reduction.sum(_f["mul"](distance, distance), _dims(dim), keepdim)
+    total = reduction.sum(_f["mul"](distance, distance.conj()), _dims(dim), keepdim)
     count = count if keepdim else count.reshape(total.shape)
     return _f["div"](total, _f["clamp_min"](_f["sub"](count, correction), 0))
 

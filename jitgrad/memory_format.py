@@ -54,7 +54,7 @@ def shape_layout(shape: Shape, d: dtype, format: memory_format) -> Layout:
         )
     batch, channels, *sizes = shape
     by_pixel = contiguous_strides((batch, *sizes, channels))
-    return layouts.layout(shape, (by_pixel[0], by_pixel[-1], *by_pixel[1:-1]), d)
+    return layouts.layout(shape, (by_pixel[0], by_pixel[-1], *by_pixel[1:-1]), d.plain)
 
 
 def copy_layout(of: Layout, d: dtype, format: memory_format) -> Layout:
@@ -62,7 +62,7 @@ def copy_layout(of: Layout, d: dtype, format: memory_format) -> Layout:
     if format != preserve_format:
         return shape_layout(of.shape, d, format)
     strides = of.strides if of.dense else result_strides(of.shape, [(of.shape, of.strides)])
-    return layouts.layout(of.shape, strides, d)
+    return layouts.layout(of.shape, strides, d.plain)
 
 
 def suggested(of: Layout) -> memory_format:

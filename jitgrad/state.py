@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import dtypes
-from .dtypes import dtype
+from .dtypes import complex_of, dtype
 
 # Bits of `modes.mode`. An operator reads this one word: 0 means nothing is recorded, GRAD alone
 # is the plain tape, and anything above asks the general (slower) path to look closer.
@@ -87,6 +87,11 @@ _warn_always = False
 def get_default_dtype() -> dtype:
     """The dtype of tensors made from Python floats (float32 unless changed)."""
     return _default_dtype
+
+
+def get_default_complex_dtype() -> dtype:
+    """The dtype of tensors made from Python's complex numbers: with parts of the default dtype."""
+    return complex_of(_default_dtype)
 
 
 def set_default_dtype(d: dtype) -> None:

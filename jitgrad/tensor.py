@@ -173,7 +173,7 @@ class Tensor:
     @property
     def dtype(self) -> dtype:
         """The type of the elements."""
-        return self.layout.dtype
+        return self.layout.dtype.plain
 
     @property
     def ndim(self) -> int:
@@ -266,22 +266,12 @@ class Tensor:
         return self.layout.dtype.is_signed
 
     def is_conj(self) -> bool:
-        """Whether the conjugate bit is set (never, for real dtypes)."""
-        return False
+        """Whether the conjugate bit is set: the elements are the conjugates of what is stored."""
+        return self.layout.dtype.conjugated
 
     def is_neg(self) -> bool:
-        """Whether the negative bit is set (never, for real dtypes)."""
-        return False
-
-    @property
-    def real(self) -> Tensor:
-        """The real part: of a real tensor the tensor itself."""
-        return self
-
-    @property
-    def imag(self) -> Tensor:
-        """Not there: no dtype is complex so far."""
-        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+        """Whether the negative bit is set: the elements are the negatives of what is stored."""
+        return self.layout.dtype.negated
 
     @property
     def volatile(self) -> bool:
@@ -325,6 +315,14 @@ class Tensor:
         if self.layout.dtype is bfloat16:
             raise TypeError(
                 "Got unsupported ScalarType BFloat16: NumPy has no such dtype, convert by float()"
+            )
+        if self.layout.dtype is not self.layout.dtype.plain:
+            bit, cure = ("conjugate", "conj") if self.is_conj() else ("negative", "neg")
+            if force:
+                return self._numbers().copy()
+            raise RuntimeError(
+                f"Can't call numpy() on Tensor that has {bit} bit set. Use "
+                f"tensor.resolve_{cure}().numpy() instead."
             )
         if self.storage.owner is None:
             self.storage.owner = self.storage.buffer  # NumPy holds the memory: no more resizing
@@ -383,10 +381,18 @@ class Tensor:
         return self.item()
 
     def __float__(self) -> float:
-        return float(self._number())
+        return float(self._real_number("double"))
 
     def __int__(self) -> int:
-        return int(self._number())
+        return int(self._real_number("int64_t"))
+
+    def _real_number(self, kind: str) -> Any:
+        number = self._number()
+        if number.__class__ is complex:
+            if number.imag:
+                raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
+            return number.real
+        return number
 
     def __complex__(self) -> complex:
         return complex(self._number())
@@ -531,7 +537,7 @@ class Tensor:
             )
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
-        if value.layout.dtype is not self.layout.dtype:
+        if value.layout.dtype.plain is not self.layout.dtype.plain:
             raise RuntimeError(
                 f"attempting to assign a gradient with dtype '{value.dtype}' to a tensor with "
                 f"dtype '{self.dtype}'. Please ensure that the gradient and the tensor have the "

@@ -51,7 +51,7 @@ def _roots(outputs: Sequence[Any], grads: Any, name: str) -> list[tuple[Edge, Te
             )
         elif grad.layout.shape != of.shape:
             raise errors.grad_shape(index, grad.shape, Size(of.shape))
-        elif grad.layout.dtype is not of.dtype:
+        elif grad.layout.dtype.plain is not of.dtype.plain:
             if grad.layout.dtype.is_complex or of.dtype.is_complex:
                 raise RuntimeError(
                     "For complex Tensors, both grad_output and output are required to have the "

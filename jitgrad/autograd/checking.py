@@ -79,7 +79,7 @@ def mismatch(
 
 def check_dtypes(found: Sequence[Any], of: Sequence[Tensor], what: str) -> None:
     for x, y in zip(found, of, strict=True):
-        if x is not None and x.layout.dtype is not y.layout.dtype:
+        if x is not None and x.layout.dtype.plain is not y.layout.dtype.plain:
             raise GradcheckError(f"{what} has dtype mismatch: {x.dtype} for {y.dtype}")
 
 

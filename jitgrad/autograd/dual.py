@@ -154,10 +154,11 @@ def fitted(tangent: Tensor, of: Tensor, cast: bool = True) -> Tensor:
     The tangent itself where it lies so already, else a copy (recorded, as everything here).
     """
     layout = of.layout
-    if cast and tangent.layout.dtype is not layout.dtype:
+    if cast and tangent.layout.dtype.plain is not layout.dtype.plain:
         tangent = tangent.to(layout.dtype)
     room = of.storage.nbytes() // layout.dtype.itemsize
     alike = tangent.layout.shape == layout.shape and tangent.layout.strides == layout.strides
+    alike = alike and tangent.layout.dtype is layout.dtype
     if (alike and room == tangent.storage.nbytes() // tangent.itemsize) or not layout.numel:
         return tangent
     if layout.dense and room == layout.numel:

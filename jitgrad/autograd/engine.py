@@ -214,7 +214,9 @@ def checked(node: Node, grads: Sequence[Any]) -> Sequence[Tensor | None]:
                     f"{list(wanted.shape)}",
                 )
             grad = grad.sum_to_size(wanted.shape)
-        if grad.layout.dtype is not wanted.dtype:
+        if grad.layout.dtype.plain is not wanted.dtype.plain:
+            if grad.layout.dtype.is_complex and not wanted.dtype.is_complex:
+                grad = grad.real
             grad = grad.to(wanted.dtype)
         result.append(grad)
     return result

@@ -213,7 +213,7 @@ def function_jvp(ctx: Any, jvp: Any, inputs: Sequence[Any], outputs: Sequence[An
 
 
 def _differentiable(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.is_floating_point()
+    return isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex())
 
 
 def _zero_like(x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import float64
+from ..dtypes import complex128, float64
 from ..tensor import Tensor
 from . import jacobians
 from .api import grad
@@ -51,7 +51,7 @@ def gradcheck(
     Args:
         func: from tensors to a tensor or a tuple of them.
         inputs: its arguments; gradients are checked for those that require grad, which should be
-            float64 and must not overlap in memory.
+            float64 or complex128 and must not overlap in memory.
         eps: how far inputs are moved.
         atol, rtol: how far derivatives may be apart.
         raise_exception: raise :class:`GradcheckError`, else return False.
@@ -130,7 +130,7 @@ def _check_inputs(inputs: tuple[Any, ...]) -> None:
     for index, x in enumerate(inputs):
         if not is_real_input(x):
             continue
-        if x.layout.dtype is not float64:
+        if x.dtype not in (float64, complex128):
             warnings.warn(
                 f"Input #{index} requires gradient and is not a double precision floating point or "
                 f"complex, but {x.dtype}: differences in it are too coarse, and the check will "
@@ -152,7 +152,7 @@ def _check_constant(checked: Checked, settings: Settings) -> None:
     which = [
         i
         for i, x in enumerate(checked.all_outputs)
-        if isinstance(x, Tensor) and x.layout.dtype.is_floating_point
+        if isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex())
     ]
     for number in checked.numbers:
         for found in jacobians.numerical(
@@ -290,6 +290,6 @@ def _random_gradients(outputs: Sequence[Tensor], gapped: bool) -> tuple[Tensor, 
     for x in outputs:
         shape = (*x.layout.shape, 2) if gapped else x.layout.shape
         values = x.new_zeros(shape, dtype=x.dtype)
-        values._assign(random.random(shape))
+        values = jacobians.like(values, random.random(jacobians.length(values)))
         seeds.append(values.select(-1, 0) if gapped else values)
     return tuple(s.detach().requires_grad_() for s in seeds)

@@ -21,7 +21,7 @@ from .checking import (
     close,
     mismatch,
 )
-from .jacobians import SEED, flat, like
+from .jacobians import SEED, flat, length, like
 
 
 def compare_along_vectors(checked: Checked, settings: Settings) -> None:
@@ -32,8 +32,8 @@ def compare_along_vectors(checked: Checked, settings: Settings) -> None:
         v = random.random(count)
         return v / (np.linalg.norm(v) or 1.0)
 
-    directions = [vector(x.layout.numel) for x in checked.variables]
-    weights = [vector(x.layout.numel) for x in checked.outputs]
+    directions = [vector(length(x)) for x in checked.variables]
+    weights = [vector(length(x)) for x in checked.outputs]
     gradients: dict[int, list[np.ndarray]] = {}
     if settings.check_backward_ad:
         for index, (output, weight) in enumerate(zip(checked.outputs, weights, strict=True)):
@@ -76,7 +76,7 @@ def _gradients_along(
         check_shapes(grads, checked.variables)
         results.append(
             [
-                np.zeros(x.layout.numel) if g is None else flat(g)
+                np.zeros(length(x)) if g is None else flat(g)
                 for x, g in zip(checked.variables, grads, strict=True)
             ]
         )

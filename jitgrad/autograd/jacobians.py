@@ -1,12 +1,14 @@
 """Jacobian matrices of a function of tensors, in three ways: differences, backward, forward.
 
 Used by :mod:`jitgrad.autograd.gradcheck`. A Jacobian is a NumPy matrix with a row for every element
-of the input and a column for every element of the output. Tensors are read and perturbed through
-NumPy views, so that nothing here shows on the tape or in a version counter.
+of the input and a column for every element of the output. A complex element counts as two, its
+parts: with gradients dL/dx + i dL/dy nothing else is particular about it. Tensors are read and
+perturbed through NumPy views, so that nothing here shows on the tape or in a version counter.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -41,19 +43,33 @@ def differentiable(outputs: Any) -> Tensors:
 
 def flat(tensor: Tensor) -> np.ndarray:
     """The values of a tensor in a vector of their own."""
-    return tensor._numbers().astype(np.float64).reshape(-1)
+    kind = np.complex128 if tensor.is_complex() else np.float64
+    return tensor._numbers().astype(kind).reshape(-1).view(np.float64)
 
 
-def like(of: Tensor, values: np.ndarray) -> Tensor:
+def length(tensor: Tensor) -> int:
+    """How many real numbers a tensor has."""
+    return tensor.layout.numel * (2 if tensor.is_complex() else 1)
+
+
+def _shaped(of: Tensor, vector: np.ndarray) -> np.ndarray:
+    """A vector as :func:`flat` makes them, in a tensor's shape."""
+    values = np.ascontiguousarray(vector, np.float64).reshape(-1)
+    if of.is_complex():
+        values = values.view(np.complex128)
+    return values.reshape(of.layout.shape)
+
+
+def like(of: Tensor, vector: np.ndarray) -> Tensor:
     """A tensor with the geometry and dtype of ``of`` and other values."""
     result = of.detach().clone()
-    result._assign(values.reshape(of.layout.shape))
+    result._assign(_shaped(of, vector))
     return result
 
 
 def basis(of: Tensor) -> Iterator[Tensor]:
     """For every element the tensor that is one there and zero elsewhere."""
-    count = of.layout.numel
+    count = length(of)
     for i in range(count):
         yield like(of, np.eye(1, count, i))
 
@@ -80,14 +96,15 @@ def numerical(
     function: Function, inputs: Sequence[Any], which: Sequence[int], number: int, eps: float
 ) -> list[Matrix]:
     """The Jacobians of the outputs ``which`` with respect to input ``number``, by differences."""
-    array, encode = inputs[number]._array(), inputs[number].dtype.encode
+    array, encode = inputs[number]._array(), inputs[number].layout.dtype.encode
     numbers = inputs[number]._numbers()
     columns: list[list[np.ndarray]] = [[] for _ in which]
-    for place in np.ndindex(array.shape):
+    units = (1.0, 1.0j) if inputs[number].is_complex() else (1.0,)
+    for place, unit in itertools.product(np.ndindex(array.shape), units):
         kept, number_there = array[place], numbers[place]
         sides = []
         for step in (-eps, eps):
-            array[place] = encode(np.asarray(number_there + step))
+            array[place] = encode(np.asarray(number_there + step * unit))
             sides.append(_values(function, inputs, which))
         array[place] = kept
         for rows, low, high in zip(columns, *sides, strict=True):
@@ -106,7 +123,7 @@ def numerical_along(
     """For each output its derivative along one direction of input ``number``, by differences."""
     x = inputs[number]
     kept = x._numbers().copy()
-    step = direction.reshape(kept.shape) * eps
+    step = _shaped(x, direction) * eps
     sides = []
     for moved in (kept - step, kept + step):
         x._assign(moved)
@@ -128,7 +145,7 @@ def by_backward(output: Tensor, inputs: Tensors) -> tuple[list[Matrix], list[lis
     rows = backward_rows(output, inputs, basis(output))
     matrices = []
     for number, x in enumerate(inputs):
-        matrix = np.zeros((x.layout.numel, output.layout.numel))
+        matrix = np.zeros((length(x), length(output)))
         for column, grads in enumerate(rows):
             found = grads[number]
             if found is not None and found.layout.shape == x.layout.shape:
@@ -145,7 +162,7 @@ def tangents_along(
     with forward_ad.dual_level():
         # The others stand still: they are dual as well, for functions that look at tangents.
         moved = [
-            forward_ad.make_dual(x.detach(), like(x, np.zeros(x.layout.numel)))
+            forward_ad.make_dual(x.detach(), like(x, np.zeros(length(x))))
             if is_real_input(x) and place != number
             else x
             for place, x in enumerate(inputs)
@@ -159,8 +176,8 @@ def by_forward(
     function: Function, inputs: Sequence[Any], outputs: Tensors, which: Sequence[int], number: int
 ) -> tuple[list[Matrix], list[list[Any]]]:
     """For each output its Jacobian with respect to input ``number``, and the tangents it is of."""
-    count = inputs[number].layout.numel
-    matrices = [np.zeros((count, x.layout.numel)) for x in outputs]
+    count = length(inputs[number])
+    matrices = [np.zeros((count, length(x))) for x in outputs]
     rows = [
         tangents_along(function, inputs, which, number, direction)
         for direction in basis(inputs[number])

@@ -6,6 +6,7 @@ import enum
 from typing import TYPE_CHECKING, Any
 
 from .. import errors
+from ..layout import parts
 from ..state import GRAD, modes, next_sequence_number
 from ..storage import INFERENCE_COUNTER
 from .hooks import history_changed
@@ -172,6 +173,9 @@ def set_view_edge(tensor: Tensor, edge: Edge) -> None:
     view.version = tensor.counter.version
 
 
+_PARTS, _PAIRS = 1, -1  # what a view may read its base's memory as
+
+
 class _Geometry(OperationNode):
     """A node that knows a view's place inside its base."""
 
@@ -184,12 +188,42 @@ class _Geometry(OperationNode):
         self._plan = None
         self.base_layout = base.layout
         self.view_layout = tensor.layout
-        self.offset = (tensor.offset - base.offset) // base.layout.dtype.itemsize
+        self.offset = (tensor.offset - base.offset) // tensor.layout.dtype.itemsize
 
     def _slice(self, base: Tensor) -> Tensor:
         """The place of the view in a tensor that has the base's geometry."""
-        view = self.view_layout
-        return base.as_strided(view.shape, view.strides, base.storage_offset() + self.offset)
+        view, result, start = self.view_layout, base, self.offset
+        if self._reads() == _PARTS:
+            result = result._seen("view_as_real", ())
+        elif self._reads() == _PAIRS:
+            view, start = parts(view), 2 * start
+        result = result.as_strided(view.shape, view.strides, result.storage_offset() + start)
+        if self._reads() == _PAIRS:
+            result = result._seen("view_as_complex", ())
+        return self._flipped(result)
+
+    def _adjoint(self, grad: Tensor) -> Tensor:
+        """The gradient of the base from that of the view: the adjoint of :meth:`_slice`."""
+        base, view, start = self.base_layout, self.view_layout, self.offset
+        grad = self._flipped(grad)
+        if self._reads() == _PARTS:
+            base = parts(base)
+        elif self._reads() == _PAIRS:
+            grad = grad.resolve_conj()._seen("view_as_real", ())
+            view, start = parts(view), 2 * start
+        result = grad._as_strided_adjoint(base, view.shape, view.strides, start)
+        return result._seen("view_as_complex", ()) if self._reads() == _PARTS else result
+
+    def _reads(self) -> int:
+        """Whether a view shows the parts of complex numbers, or pairs as complex numbers."""
+        return int(self.base_layout.dtype.is_complex) - int(self.view_layout.dtype.is_complex)
+
+    def _flipped(self, x: Tensor) -> Tensor:
+        """Conjugated or negated, if the view shows the base's memory so."""
+        base, view = self.base_layout.dtype, self.view_layout.dtype
+        if base.conjugated != view.conjugated:
+            x = x._seen("conj", ())
+        return x._seen("neg_view", ()) if base.negated != view.negated else x
 
 
 class AsStridedBackward0(_Geometry):
@@ -208,8 +242,7 @@ class AsStridedBackward0(_Geometry):
     def apply(self, grad: Tensor | None) -> Grads:
         if grad is None or self.next_edges[0] is None:
             return (None,)
-        layout, view = self.base_layout, self.view_layout
-        return (grad._as_strided_adjoint(layout, view.shape, view.strides, self.offset),)
+        return (self._adjoint(grad),)
 
 
 class CopySlices(_Geometry):

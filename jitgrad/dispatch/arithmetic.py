@@ -178,7 +178,7 @@ def isclose(
     """Whether ``|self - other| <= atol + rtol * |other|``; infinities equal themselves."""
     if not isinstance(other, Tensor):
         raise errors.argument("isclose", "other", "Tensor", other)
-    if self.layout.dtype is not other.layout.dtype:
+    if self.layout.dtype.plain is not other.layout.dtype.plain:
         raise RuntimeError(f"{self.dtype} did not match {other.dtype} in isclose()")
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
         if tolerance < 0:

@@ -47,7 +47,9 @@ class Composed:
         self.lay = lay
         self.__doc__ = function.__doc__
         grad: Mapping[str, Any] = {inputs: self._formula(len(self.names) > 1)}
-        row = structured(name, inputs, grad=grad, node=node, outputs=outputs, fresh=True)
+        row = structured(
+            name, inputs, grad=grad, node=node, outputs=outputs, fresh=True, holomorphic=False
+        )
         self.cls: type[StructuredNode] = node_class(row)
 
     def __call__(self, *inputs: Tensor, **attributes: Any) -> Any:

@@ -9,6 +9,7 @@ from .. import errors
 from ..kernels.conv import Geometry
 from ..layout import Layout, image_layout
 from ..tensor import Tensor
+from .complexes import complex as complex_of_parts
 from .convolution import CONVOLUTION, TRANSPOSED, convolved, convolved_back, no_bias
 from .make import int_argument, ints_argument
 from .plans import PlanCache
@@ -56,12 +57,12 @@ def _check_types(name: str, input: Any, weight: Any, bias: Any) -> None:
         if not isinstance(value, Tensor):
             raise errors.argument(name, argument, "Tensor", value)
     a, w, b = input.layout.dtype, weight.layout.dtype, bias.layout.dtype
-    if a is not w:
+    if a.plain is not w.plain:
         raise RuntimeError(
             f"Input type (jitgrad.{a.tensor_type}) and weight type (jitgrad.{w.tensor_type}) "
             f"should be the same in {name}()"
         )
-    if bias.layout.ndim and a is not b:
+    if bias.layout.ndim and a.plain is not b.plain:
         names = [d.tensor_type.removesuffix("Tensor").lower() for d in (a, b)]
         raise RuntimeError(
             f"Input type ({names[0]}) and bias type ({names[1]}) should be the same in {name}()"
@@ -212,11 +213,25 @@ def _convolve(name: str, input: Tensor, weight: Tensor, bias: Tensor | None, str
         call = None
     if call is None:
         _check_types(name, input, weight, given)
+        if input.is_complex():
+            return _of_parts(name, input, weight, bias, *numbers)
         call = _checked(name, input.layout, weight.layout, given.layout, *numbers)
         call = _plans.add(key, call)
     if transposed:
         return convolved_back(TRANSPOSED, input, weight, given, call.out, call.geometry, call.shown)
     return convolved(CONVOLUTION, input, weight, given, call.out, call.geometry, call.shown)
+
+
+def _of_parts(name: str, input: Tensor, weight: Tensor, bias: Tensor | None,
+              *numbers: Any) -> Tensor:  # fmt: skip
+    """A complex convolution as three real ones (Gauss's way to multiply)."""
+    first = _convolve(name, input.real, weight.real, None, *numbers)
+    second = _convolve(name, input.imag, weight.imag, None, *numbers)
+    both = _convolve(name, input.real + input.imag, weight.real + weight.imag, None, *numbers)
+    result = complex_of_parts(first - second, both - first - second)
+    if bias is None:
+        return result
+    return result + bias.reshape(-1, *(1,) * (result.layout.ndim - 2))
 
 
 def _batched(name: str, rank: int, input: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ from ..storage import INFERENCE_COUNTER, ReadOnly, Storage
 from ..tensor import CPU, Tensor, device, make
 from . import tangents
 from .elementwise import check_memory, check_writable, functions
-from .make import NUMBERS, check_fits, constant, fresh, python_number
+from .make import NUMBERS, check_fits, constant, fresh, like_layout, python_number
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record, record_history, wants_grad
 
@@ -36,7 +37,7 @@ def copy_plan(source: Layout, target: Layout) -> Any:
     """The driver and spec that cast and copy from one layout to another."""
     plan = _copies.get((source, target))
     if plan is None:
-        plan = elementwise.plan(("self",), ("self",), (source,), (target,), target.dtype)
+        plan = elementwise.plan(("self",), ("self",), (source,), (target,), target.dtype.plain)
         _copies.add((source, target), plan)
     return plan
 
@@ -54,6 +55,11 @@ def copied(source: Tensor, of: Layout) -> Tensor:
     return result
 
 
+def resolved(x: Tensor) -> Tensor:
+    """In a formula: the tensor, or a copy if its elements lie in memory with other signs."""
+    return x if x.layout.dtype is x.layout.dtype.plain else copied(x, like_layout(x.layout))
+
+
 _CONTIGUOUS_CLONE = node_class(
     structured(
         "contiguous_clone",
@@ -67,11 +73,18 @@ _TO = node_class(
     structured(
         "to",
         "self",
-        grad={"self": lambda grad, layout: to(grad, layout.dtype)},
+        grad={"self": lambda grad, layout: adjoint_cast(grad, layout)},
         jvp={"self": lambda tangent: tangent},
         node="ToCopyBackward0",
     )
 )
+
+
+def adjoint_cast(grad: Tensor, of: Layout) -> Tensor:
+    """A gradient in the dtype of what it is for: of a real tensor's it is the real part."""
+    if grad.layout.dtype.is_complex and not of.dtype.is_complex:
+        grad = grad.real
+    return to(grad, of.dtype)
 
 
 def clone(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
@@ -135,9 +148,9 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     copy = copy or (len(flags) > 1 and flags[1])
     if where is not None:
         device(where)
-    d = d or self.layout.dtype
     old = self.layout
-    if d is old.dtype and not copy and format in (preserve_format, suggested(old)):
+    d = (d or old.dtype).plain
+    if d is old.dtype.plain and not copy and format in (preserve_format, suggested(old)):
         return self
     return _cast(self, d, format)
 
@@ -151,6 +164,8 @@ def _cast(self: Tensor, d: dtypes.dtype, format: memory_format = preserve_format
         of = copy_layout(old, d, format)
         plan = _casts.add(key, (of, *copy_plan(old, of), Outcome((old,), (of,))))
     of, run, spec, outcome = plan
+    if self.layout.dtype.is_complex and not of.dtype.is_complex:
+        warn_of_parts(of.dtype)
     result = fresh(of)
     run(spec, self.storage.buffer, self.offset, result.storage.buffer, 0)
     if self.tracked is not False or modes.levels:
@@ -159,6 +174,17 @@ def _cast(self: Tensor, d: dtypes.dtype, format: memory_format = preserve_format
         else:
             unrecorded((self,), result, f"it was converted to {d.name}")
     return result
+
+
+def warn_of_parts(d: dtypes.dtype) -> None:
+    """Say that a cast leaves imaginary parts out (a cast to bool asks for zeros, and does not)."""
+    if d is not dtypes.bool_:
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part (take .real to say that "
+            "this is meant)",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 _casts = PlanCache()
@@ -176,7 +202,7 @@ def cast_method(d: dtypes.dtype, name: str) -> Any:
     def cast(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
         if memory_format is not preserve_format:
             return to(self, d, memory_format=memory_format)
-        return self if d is self.layout.dtype else _cast(self, d)
+        return self if d is self.layout.dtype.plain else _cast(self, d)
 
     cast.__name__ = name
     cast.__doc__ = f"In dtype {d.name}; the tensor itself if it is already."
@@ -190,7 +216,7 @@ _COPY = node_class(
         "self src",
         grad={
             "self": lambda grad: grad.new_zeros(grad.layout.shape),
-            "src": lambda grad, layout: to(grad.sum_to_size(layout.shape), layout.dtype),
+            "src": lambda grad, layout: adjoint_cast(grad.sum_to_size(layout.shape), layout),
         },
         node="CopyBackwards",
     )
@@ -204,7 +230,7 @@ _FILL = node_class(
         "self value",
         grad={
             "self": lambda grad: grad.new_zeros(grad.layout.shape),
-            "value": lambda grad, layout: to(grad.sum(), layout.dtype),
+            "value": lambda grad, layout: adjoint_cast(grad.sum(), layout),
         },
         node="FillBackward3",
     )
@@ -288,6 +314,10 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         src = number_tensor(src, "copy_", "other")
     if _overwritten(self, src, "copy_"):
         return self
+    if src.layout.dtype.is_complex and not self.layout.dtype.is_complex:
+        if src.layout.wrapped:
+            check_fits(self.layout.dtype, src.item())
+        warn_of_parts(self.layout.dtype)
     shape = self.layout.shape
     if src.layout.shape != shape and broadcast_shapes(src.layout.shape, shape) != shape:
         check_inplace(self, wants_grad((self, src)))
@@ -433,7 +463,7 @@ def cpu(self: Tensor) -> Tensor:
 def like(of: Tensor, values: Tensor) -> Tensor:
     """A copy of ``values`` in the strides of ``of`` if that is dense, else row-major."""
     geometry = of.layout if of.layout.dense else dense_layout(of.layout.shape, of.layout.dtype)
-    if geometry.dtype is not values.layout.dtype:
+    if geometry.dtype.plain is not values.layout.dtype.plain:
         geometry = layout(geometry.shape, geometry.strides, values.layout.dtype)
     if not wants_grad((values,)):
         return copied(values, geometry)

@@ -102,6 +102,8 @@ def _infer(array: np.ndarray, data: Any, kinds: set[dtypes.dtype]) -> dtype:
     if kinds:
         kinds = kinds | _python_kinds(data)
         return functools.reduce(dtypes.promote_types, kinds)
+    if array.dtype.kind == "c":
+        return state.get_default_complex_dtype()
     if array.dtype.kind == "f" or array.size == 0:
         return state.get_default_dtype()
     return dtypes.from_numpy(array.dtype)
@@ -166,6 +168,8 @@ def tensor(
     if values.dtype.kind not in "biufc" or (values.dtype == np.uint64 and _is_small(d)):
         raise _not_numbers(values, plain)
     d = d or _infer(values, data, kinds)
+    if values.dtype.kind == "c" and not d.is_complex:
+        raise TypeError("must be real number, not complex")
     if d.category == dtypes.INTEGER:
         _check_range(values, d)
     result = dense(values.shape, d)
@@ -205,6 +209,8 @@ def _numbers(data: Sequence[Any], d: dtype | None) -> Tensor | None:
     kind = kinds.pop()
     natural = dtypes.PYTHON_TYPES.get(kind)
     if kinds or natural is None:
+        return None
+    if natural.is_complex:
         return None
     if natural.is_floating_point:
         natural = d if d is not None and d.is_floating_point else state.get_default_dtype()
@@ -403,6 +409,8 @@ def _fill_number(name: str, value: Any) -> tuple[Any, dtype]:
     if number is None:
         raise errors.argument(name, "fill_value", "Number", value)
     found = dtypes.PYTHON_TYPES[type(number)]
+    if found.is_complex:
+        return number, state.get_default_complex_dtype()
     return number, state.get_default_dtype() if found.is_floating_point else found
 
 
@@ -560,11 +568,13 @@ def linspace(
     start, end = _numeric("linspace", start, end)
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
-    d = dtype_argument("linspace", dtype) or state.get_default_dtype()
-    if not d.is_floating_point:
+    complex_ = isinstance(start, complex) or isinstance(end, complex)
+    default = state.get_default_complex_dtype() if complex_ else state.get_default_dtype()
+    d = dtype_argument("linspace", dtype) or default
+    if d.category < dtypes.FLOATING:
         start, end = int(start), int(end)
     # As PyTorch: counted from the nearer end, every operation rounded to the dtype of the result.
-    kind = d if d.is_floating_point else dtypes.float64
+    kind = d if d.category >= dtypes.FLOATING else dtypes.float64
 
     def rounded(x: Any) -> np.ndarray:
         return kind.decode(kind.encode(np.asarray(x)))
@@ -574,7 +584,7 @@ def linspace(
     rising = first + rounded(step * rounded(index))
     falling = last - rounded(step * rounded(steps - 1 - index))
     values = np.where(index < steps // 2, rising, falling) if steps != 1 else first.reshape(1)
-    result = _of_values(np.trunc(values) if not d.is_floating_point else values, d)
+    result = _of_values(np.trunc(values) if d.category < dtypes.FLOATING else values, d)
     result = result if out is None else _into("linspace", out, result)
     return _finish(result, requires_grad, device, ignored)
 
@@ -593,11 +603,14 @@ def logspace(
 ) -> Tensor:
     """``base`` to the powers of :func:`linspace`, computed in float64."""
     _check_ends("logspace", start, end)
-    d = dtype_argument("logspace", dtype) or state.get_default_dtype()
-    powers = linspace(start, end, steps, dtype=dtypes.float64)._array()
+    complex_ = any(isinstance(x, complex) for x in (start, end, base))
+    default = state.get_default_complex_dtype() if complex_ else state.get_default_dtype()
+    d = dtype_argument("logspace", dtype) or default
+    wide = dtypes.complex128 if d.is_complex else dtypes.float64
+    powers = linspace(start, end, steps, dtype=wide)._array()
     with np.errstate(all="ignore"):
-        values = np.power(np.float64(base), powers)
-    result = _of_values(np.trunc(values) if not d.is_floating_point else values, d)
+        values = np.power(wide.np.type(base), powers)
+    result = _of_values(np.trunc(values) if d.category < dtypes.FLOATING else values, d)
     result = result if out is None else _into("logspace", out, result)
     return _finish(result, requires_grad, device, ignored)
 

@@ -332,7 +332,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
                 "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: "
                 f"{t.layout.ndim}D"
             )
-        if t.layout.dtype is not tensors[0].layout.dtype:
+        if t.layout.dtype.plain is not tensors[0].layout.dtype.plain:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(
@@ -388,7 +388,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 def powers(x: Tensor, n: int) -> Tensor:
     """``x ** 0, x ** 1 ..`` (``n`` of them) along a new last dimension."""
-    if not x.is_floating_point():
+    if x.layout.dtype.category < dtypes.FLOATING:
         x = convert.to(x, dtypes.int64)
     of = x.layout
     ones = x.new_ones((*of.shape, 1))

@@ -7,6 +7,7 @@ grad: what was there before has a gradient of zero.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -94,8 +95,11 @@ def _fill(self: Tensor, cls: type[StructuredNode], draw: Draw) -> Tensor:
     return self
 
 
-def _need_floats(self: Tensor, kernel: str) -> None:
-    if not self.layout.dtype.is_floating_point:
+def _need_floats(self: Tensor, kernel: str, complex_too: bool = False) -> None:
+    known = (
+        self.layout.dtype.category >= dtypes.FLOATING if complex_too else self.is_floating_point()
+    )
+    if not known:
         kind = self.layout.dtype.tensor_type.removesuffix("Tensor")
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{kind}'")
 
@@ -107,7 +111,7 @@ def text(value: float) -> str:
 
 # The distributions --------------------------------------------------------------------------------
 def draw_uniform(self: Tensor, low: float, high: float, generator: Any) -> Draw:
-    _need_floats(self, "check_uniform_bounds")
+    _need_floats(self, "check_uniform_bounds", complex_too=True)
     gen, limit = stream("uniform_", generator), self.layout.dtype.highest
     kind = self.layout.dtype.tensor_type.removesuffix("Tensor")
     for name, bound in (("from", low), ("to", high)):
@@ -123,15 +127,31 @@ def draw_uniform(self: Tensor, low: float, high: float, generator: Any) -> Draw:
             f"uniform_ expects to-from <= std::numeric_limits<{kind}>::max(), but found "
             f"to={text(high)} and from={text(low)} which result in to-from to exceed the limit"
         )
-    return lambda n, d, out: rng.uniform(gen, n, low, high, d, out)
+    return _of_parts(self, lambda n, d, out: rng.uniform(gen, n, low, high, d, out))
 
 
 def draw_normal(self: Tensor, mean: float, std: float, generator: Any) -> Draw:
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {text(std)}")
-    _need_floats(self, "normal_kernel_cpu")
+    _need_floats(self, "normal_kernel_cpu", complex_too=True)
     gen, contiguous = stream("normal_", generator), self.layout.contiguous
-    return lambda n, d, out: rng.normal(gen, n, mean, std, d, out, contiguous)
+    if self.is_complex():  # each part has half the variance
+        std /= math.sqrt(2)
+    return _of_parts(self, lambda n, d, out: rng.normal(gen, n, mean, std, d, out, contiguous))
+
+
+def _of_parts(self: Tensor, draw: Draw) -> Draw:
+    """How a tensor is filled: a complex one part by part."""
+    d = self.dtype
+    if not d.is_complex:
+        return draw
+    part = d.to_real()
+
+    def pairs(n: int, kind: Any, out: Any) -> Any:
+        values = draw(2 * n, part.name, None if out is None else out.view(part.np))
+        return values.view(d.np)
+
+    return pairs
 
 
 _C_NAMES = {

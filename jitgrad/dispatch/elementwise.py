@@ -87,8 +87,8 @@ class ElementwiseNode(OperationNode):
             if name not in self.wanted:
                 grads.append(None)
                 continue
-            formula = self.formulas[name]
-            result = formula(*(values[x] for x in parse(self.row.grad[name]).names))
+            text = self.row.gradient(name, self._plan.compute)
+            result = self.formulas[text](*(values[x] for x in parse(text).names))
             shape = self._plan.out.shape
             if result.layout.shape != shape:
                 result = result.expand(shape)
@@ -101,6 +101,8 @@ def _finish(grad: Tensor, layout: Layout) -> Tensor:
     if grad.layout.shape != layout.shape:
         grad = grad.sum_to_size(layout.shape)
     if grad.layout.dtype is not layout.dtype:
+        if grad.layout.dtype.is_complex and not layout.dtype.is_complex:
+            grad = grad.real
         grad = grad.to(layout.dtype)
     return grad
 
@@ -162,7 +164,7 @@ def _node_class(row: Elementwise, wanted: tuple[str, ...]) -> type[ElementwiseNo
         "apply": apply,
         "save": staticmethod(saver(saves, row.inputs)) if saves else None,
         "_fresh": tuple(x in wanted for x in row.inputs),
-        "formulas": _LazyFormulas(row),
+        "formulas": _formulas,
     }
     return type(row.node_name, (ElementwiseNode,), members)
 
@@ -182,17 +184,15 @@ def _refusing(row: Elementwise, what: str) -> type[ElementwiseNode]:
 
 
 class _LazyFormulas(dict[str, Callable[..., Any]]):
-    """A row's derivative formulas as functions of Tensors, compiled when first differentiated."""
+    """Derivative formulas as functions of Tensors, compiled when first differentiated."""
 
-    def __init__(self, row: Elementwise) -> None:
-        super().__init__()
-        self._row = row
-
-    def __missing__(self, name: str) -> Callable[..., Any]:
-        text = self._row.grad[name]
+    def __missing__(self, text: str) -> Callable[..., Any]:
         source = f"lambda {', '.join(parse(text).names)}: {text}"
-        self[name] = eval(source, dict(functions))
-        return self[name]
+        self[text] = eval(source, dict(functions))
+        return self[text]
+
+
+_formulas = _LazyFormulas()
 
 
 class _LazyClasses(dict[int, Any]):
@@ -218,7 +218,6 @@ class _Operator:
     def __init__(self, row: Elementwise, defaults: dict[str, str]) -> None:
         self.row = row
         self.classes = _LazyClasses(row)
-        self.formulas = _LazyFormulas(row)
         self.defaults = defaults
         self.inplace_plans = plans.PlanCache()
         self.unchecked_plans = plans.PlanCache()  # of writes whose layouts need no further checks
@@ -357,7 +356,7 @@ class _Operator:
         else:
             result.tracked = found(operands)
         if modes.levels:
-            compute = tangents.by_formula(self.row, self.formulas, operands, result)
+            compute = tangents.by_formula(self.row, _formulas, operands, result, plan.compute)
             tangents.propagate(operands, (result,), compute)
 
     def _node(
@@ -444,7 +443,8 @@ class _Operator:
                 pack_result(node)
             rebase_history(target, node)
         if old is not None:
-            tangents.written(target, old, tangents.by_formula(self.row, self.formulas, old, target))
+            compute = tangents.by_formula(self.row, _formulas, old, target, plan.compute)
+            tangents.written(target, old, compute)
         return target
 
     def accumulate(self, place: Tensor, values: Tensor) -> None:
@@ -456,7 +456,7 @@ class _Operator:
     def _overwrites_what_it_saves(self, operands: Sequence[Tensor]) -> bool:
         first = self.row.inputs[0]
         return any(
-            first in parse(self.row.grad[name]).names and requires_grad(t)
+            first in plans.formula_names(self.row, (name,)) and requires_grad(t)
             for name, t in zip(self.row.inputs, operands, strict=True)
             if name in self.row.grad
         )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, errors, return_types
+from ..layout import Layout
 from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..tensor import Tensor
@@ -33,6 +34,11 @@ _f = functions
 
 def _t(x: Tensor) -> Tensor:
     return x.transpose(-2, -1)
+
+
+def _h(x: Tensor) -> Tensor:
+    """The adjoint: transposed, and conjugated if complex."""
+    return _t(x)._conjugated()
 
 
 def _check(name: str, x: Tensor, square: bool = True) -> None:
@@ -69,7 +75,7 @@ def _columns(shape: tuple[int, ...]) -> tuple[int, ...]:
 def by_columns(x: Tensor) -> Tensor:
     """A copy, without history, of matrices that lies column by column."""
     to = strided(x.layout.shape, _columns(x.layout.shape), x.layout.dtype)
-    to._array()[...] = x._array()
+    to._array()[...] = x._numbers()
     return to
 
 
@@ -77,13 +83,15 @@ def _numpy(function: Callable[..., Any], *inputs: Tensor, by_columns: bool = Tru
     """NumPy's results as fresh tensors, matrices column by column."""
     try:
         with np.errstate(all="ignore"):
-            found = function(*(x.detach()._array() for x in inputs))
+            found = function(*(x.detach()._numbers() for x in inputs))
     except np.linalg.LinAlgError as error:
         raise LinAlgError(str(error)) from None
     results = []
     for values in found if isinstance(found, tuple) else (found,):
         array = np.asarray(values)
-        d = inputs[0].layout.dtype if array.dtype.kind == "f" else dtypes.int64
+        of = inputs[0].layout.dtype
+        kinds = {"f": dtypes.real_of(of), "c": dtypes.complex_of(of)}
+        d = kinds.get(array.dtype.kind, dtypes.int64)
         if array.ndim >= 2 and by_columns:
             to = strided(array.shape, _columns(array.shape), d)
         else:
@@ -148,7 +156,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     """
     _check("linalg.solve", A)
     a, b = A.layout.shape, B.layout.shape
-    if A.layout.dtype is not B.layout.dtype:
+    if A.layout.dtype.plain is not B.layout.dtype.plain:
         raise RuntimeError(
             "linalg.solve: Expected A and B to have the same dtype, but found A of type "
             f"{A.layout.dtype.name} and B of type {B.layout.dtype.name} instead"
@@ -192,6 +200,7 @@ def _det_grad(grad: Tensor, self: Tensor, result: Tensor) -> Tensor:
 
     cofactors = stack(others, -1)
     sign = _f["mul"](det(u), det(vh))
+    u, vh = u._conjugated(), vh._conjugated()
     inner = matmul(_f["mul"](u, unsqueeze(cofactors, -2)), vh)
     return _f["mul"](unsqueeze(unsqueeze(_f["mul"](grad, sign), -1), -1), inner)
 
@@ -202,18 +211,23 @@ def _without(s: Tensor, i: int) -> Tensor:
     return cat([s[..., :i], s[..., i + 1 :]], -1)
 
 
+def _slogdet_grad(grad: Any, self: Tensor, result: Tensor) -> Tensor | None:
+    """inv.H times the logarithm's gradient, plus i times the sign's along its circle."""
+    by_sign, scale = grad
+    if by_sign is not None and self.is_complex():
+        turned = (by_sign._conjugated() * result * 1j).real * 1j
+        scale = turned if scale is None else _f["add"](scale, turned)
+    if scale is None:
+        return None
+    return _f["mul"](unsqueeze(unsqueeze(scale, -1), -1), _h(inv(self)))
+
+
 _DET = node_class(structured("det", "self", grad={"self": _det_grad}, node="LinalgDetBackward0"))
 _SLOGDET = node_class(
     structured(
         "slogdet",
         "self",
-        grad={
-            "self": lambda grad, self: (
-                None
-                if grad[1] is None
-                else _f["mul"](unsqueeze(unsqueeze(grad[1], -1), -1), _t(inv(self)))
-            )
-        },
+        grad={"self": lambda grad, self, result: _slogdet_grad(grad, self, result)},
         outputs=2,
         node="LinalgSlogdetBackward0",
     )
@@ -231,7 +245,7 @@ def det(self: Tensor, *, out: Tensor | None = None) -> Tensor:
 def slogdet(self: Tensor, *, out: Any = None) -> Any:
     """The signs of determinants, and the logarithms of their magnitudes.
 
-    Gradient: ``grad * inv.T`` of the logarithm, none of the sign.
+    Gradient: ``grad * inv.H`` of the logarithm; of the sign what turns it, if it is complex.
     """
     _check("linalg.slogdet", self)
     both = _numpy(lambda a: tuple(np.linalg.slogdet(a)), self, by_columns=False)
@@ -244,28 +258,43 @@ def slogdet(self: Tensor, *, out: Any = None) -> Any:
 def logdet(self: Tensor) -> Tensor:
     """The logarithm of the determinant; NaN where that is negative."""
     sign, logarithm = slogdet(self)
+    if self.is_complex():
+        return _f["add"](_f["log"](sign), logarithm)
     return _f["where"](_f["eq"](sign, -1), float("nan"), logarithm)
 
 
 # Cholesky -----------------------------------------------------------------------------------------
 def _cholesky_grad(grad: Tensor, result: Tensor, upper: bool) -> Tensor:
-    """inv(L).T @ sym(phi(L.T @ grad)) @ inv(L), phi: the lower triangle with half its diagonal."""
+    """inv(L).H @ sym(phi(L.H @ grad)) @ inv(L), phi: the lower triangle with half its diagonal."""
     if upper:
-        grad, result = _t(grad), _t(result)
-    phi = matmul(_t(result), grad).tril()
-    phi = _f["mul"](_f["add"](phi, _t(phi.tril(-1))), 0.5)
-    # phi is symmetric now: the triangle below and its mirror image.
+        grad, result = _h(grad), _h(result)
+    phi = matmul(_h(result), grad)
+    phi = _f["add"](phi.tril(), _h(phi.tril(-1)))
     inverse = inv(result)
-    return matmul(_t(inverse), matmul(phi, inverse))
+    return matmul(_h(inverse), matmul(_f["mul"](phi, 0.5), inverse))
+
+
+def _mirrored(x: Tensor) -> Tensor:
+    """The Hermitian matrix with the lower triangle of ``x`` (of its diagonal, the real part)."""
+    result = _f["add"](x.tril(), _h(x.tril(-1)))
+    if x.is_complex():
+        result = _f["mul"](_f["add"](result, _h(result)), 0.5)
+    return result
 
 
 _CHOLESKY = node_class(
-    structured("cholesky", "self", grad={"self": _cholesky_grad}, node="LinalgCholeskyExBackward0")
+    structured(
+        "cholesky",
+        "self",
+        grad={"self": _cholesky_grad},
+        node="LinalgCholeskyExBackward0",
+        holomorphic=False,
+    )
 )
 
 
 def cholesky(self: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """The lower triangular ``L`` with ``L @ L.T`` = ``self`` (or ``L.T``, if ``upper``).
+    """The lower triangular ``L`` with ``L @ L.H`` = ``self`` (or ``L.H``, if ``upper``).
 
     Raises:
         LinAlgError: if a matrix is not positive definite.
@@ -298,15 +327,41 @@ def _eigh_grad(grad: Any, self: Tensor, triangle: str) -> Tensor | None:
     values, vectors = eigh(self, triangle)
     inner = None if by_values is None else by_values.diag_embed()
     if by_vectors is not None:
-        turned = _f["mul"](matmul(_t(vectors), by_vectors), _inverse_gaps(values))
+        across = matmul(_h(vectors), by_vectors)
+        _check_phases("linalg_eigh_backward: The eigenvectors", across)
+        turned = _f["mul"](across, _inverse_gaps(values))
         inner = turned if inner is None else _f["add"](inner, turned)
     if inner is None:
         return None
-    return matmul(vectors, matmul(inner, _t(vectors)))
+    return matmul(vectors, matmul(_like(inner, self), _h(vectors)))
+
+
+def _like(x: Tensor, of: Tensor) -> Tensor:
+    """In the dtype of ``of``: a real factor beside complex ones."""
+    return x if x.dtype is of.dtype else convert.to(x, of.dtype)
+
+
+def _check_phases(what: str, *across: Tensor) -> None:
+    """Raise where a gradient depends on the phases of complex vectors, which are arbitrary."""
+    if not across[0].is_complex():
+        return
+    turned = functools.reduce(_f["add"], [x.detach().diagonal(0, -2, -1) for x in across])
+    if bool(_f["gt"](_f["abs"](turned.imag), 1e-2).any()):
+        raise RuntimeError(
+            f"{what} in the complex case are specified up to multiplication by e^{{i phi}}. The "
+            "specified loss function depends on this quantity, so it is ill-defined."
+        )
 
 
 _EIGH = node_class(
-    structured("eigh", "self", grad={"self": _eigh_grad}, outputs=2, node="LinalgEighBackward0")
+    structured(
+        "eigh",
+        "self",
+        grad={"self": _eigh_grad},
+        outputs=2,
+        node="LinalgEighBackward0",
+        holomorphic=False,
+    )
 )
 
 
@@ -332,6 +387,58 @@ def eigvalsh(self: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Ten
     return into("linalg.eigvalsh", eigh(self, UPLO)[0], out, (self,))
 
 
+def _eig_grad(grad: Any, self: Tensor, layout: Layout) -> Tensor | None:
+    """inv(V).H (diag(dw) + (V.H dV - V.H V diag(Re(V.H dV))) / conj(w_j - w_i)) V.H."""
+    by_values, by_vectors = grad
+    values, vectors = eig(self)
+    inner = None if by_values is None else by_values.diag_embed()
+    if by_vectors is not None:
+        across = matmul(_h(vectors), by_vectors)
+        _check_phases("linalg_eig_backward: The eigenvectors", across)
+        lengths = _f["mul"](
+            matmul(_h(vectors), vectors), across.diagonal(0, -2, -1).real[..., None, :]
+        )
+        turned = _f["mul"](_f["sub"](across, lengths), _inverse_gaps(values._conjugated()))
+        inner = turned if inner is None else _f["add"](inner, turned)
+    if inner is None:
+        return None
+    return convert.adjoint_cast(solve(_h(vectors), matmul(inner, _h(vectors))), layout)
+
+
+_EIG = node_class(
+    structured(
+        "eig",
+        "self",
+        grad={"self": _eig_grad},
+        outputs=2,
+        node="LinalgEigBackward0",
+        holomorphic=False,
+    )
+)
+
+
+def eig(self: Tensor, *, out: Any = None) -> Any:
+    """Eigenvalues and eigenvectors (columns of unit length) of square matrices, complex.
+
+    Gradient: ``inv(V).H (diag(dw) + (V.H dV - V.H V diag(Re(V.H dV))) / conj(w_j - w_i)) V.H``;
+    of a real matrix the real part.
+    """
+    _check("linalg.eig", self)
+    kind = dtypes.complex_of(self.layout.dtype).np
+    both = _numpy(lambda a: tuple(x.astype(kind) for x in np.linalg.eig(a)), self)
+    if both[0].layout.ndim > 1:
+        both[0] = convert.clone(both[0], memory_format=contiguous_format).detach()
+    record(_EIG, (self,), both, {})
+    if out is not None:
+        both = [into("eig", x, o, (self,)) for x, o in zip(both, out, strict=True)]
+    return return_types.linalg_eig(both)
+
+
+def eigvals(self: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The eigenvalues of square matrices, complex, in no particular order."""
+    return into("linalg.eigvals", eig(self)[0], out, (self,))
+
+
 def _svd_grad(grad: Any, self: Tensor, full: bool) -> Tensor | None:
     """Giles 3.4 (the thin decomposition)."""
     gu, gs, gvh = grad
@@ -349,28 +456,42 @@ def _svd_grad(grad: Any, self: Tensor, full: bool) -> Tensor | None:
     n, m, k = self.layout.shape[-2], self.layout.shape[-1], s.layout.shape[-1]
     if gu is not None or gvh is not None:
         squares = _inverse_gaps(_f["mul"](s, s))
+        both = [] if gu is None else [matmul(_h(u), gu)]
+        both += [] if gvh is None else [matmul(vh, _h(gvh))]
+        _check_phases("svd_backward: The singular vectors", *both)
+        if gu is not None and gvh is not None and self.is_complex():
+            turned = _f["mul"](both[0].diagonal(0, -2, -1).imag, 1j)
+            part = _f["div"](turned, s).diag_embed()
+            inner = part if inner is None else _f["add"](inner, part)
         if gu is not None:
-            skew = matmul(_t(u), gu)
-            part = _f["mul"](_f["mul"](_f["sub"](skew, _t(skew)), squares), unsqueeze(s, -2))
+            skew = both[0]
+            part = _f["mul"](_f["mul"](_f["sub"](skew, _h(skew)), squares), unsqueeze(s, -2))
             inner = part if inner is None else _f["add"](inner, part)
             if n > k:
                 left = _f["div"](_f["sub"](gu, matmul(u, skew)), unsqueeze(s, -2))
                 total = matmul(left, vh)
         if gvh is not None:
-            skew = matmul(vh, _t(gvh))
-            part = _f["mul"](unsqueeze(s, -1), _f["mul"](_f["sub"](skew, _t(skew)), squares))
+            skew = both[-1]
+            part = _f["mul"](unsqueeze(s, -1), _f["mul"](_f["sub"](skew, _h(skew)), squares))
             inner = part if inner is None else _f["add"](inner, part)
             if m > k:
-                right = _f["div"](_f["sub"](gvh, matmul(_t(skew), vh)), unsqueeze(s, -1))
+                right = _f["div"](_f["sub"](gvh, matmul(_h(skew), vh)), unsqueeze(s, -1))
                 more = matmul(u, right)
                 total = more if total is None else _f["add"](total, more)
     assert inner is not None
-    main = matmul(u, matmul(inner, vh))
+    main = matmul(u, matmul(_like(inner, self), vh))
     return main if total is None else _f["add"](main, total)
 
 
 _SVD = node_class(
-    structured("svd", "self", grad={"self": _svd_grad}, outputs=3, node="LinalgSvdBackward0")
+    structured(
+        "svd",
+        "self",
+        grad={"self": _svd_grad},
+        outputs=3,
+        node="LinalgSvdBackward0",
+        holomorphic=False,
+    )
 )
 
 
@@ -394,8 +515,8 @@ def svdvals(self: Tensor, *, driver: str | None = None, out: Tensor | None = Non
 
 
 def _pinv_grad(grad: Tensor, self: Tensor, result: Tensor) -> Tensor:
-    """-P.T G P.T + (I - A P) G.T P P.T + P.T P G.T (I - P A): Golub & Pereyra (1973)."""
-    inverse, turned = _t(result), _t(grad)
+    """-P.H G P.H + (I - A P) G.H P P.H + P.H P G.H (I - P A): Golub & Pereyra (1973)."""
+    inverse, turned = _h(result), _h(grad)
     left = matmul(turned, matmul(result, inverse))
     left = _f["sub"](left, matmul(self, matmul(result, left)))
     right = matmul(matmul(inverse, result), turned)
@@ -404,7 +525,13 @@ def _pinv_grad(grad: Tensor, self: Tensor, result: Tensor) -> Tensor:
 
 
 _PINV = node_class(
-    structured("pinv", "self", grad={"self": _pinv_grad}, node="LinalgPinvBackward0")
+    structured(
+        "pinv",
+        "self",
+        grad={"self": _pinv_grad},
+        node="LinalgPinvBackward0",
+        holomorphic=False,
+    )
 )
 
 
@@ -419,7 +546,7 @@ def pinv(
 ) -> Tensor:
     """The pseudo-inverses ``P``, singular values below ``max(atol, rtol * largest)`` taken as 0.
 
-    Gradient: ``-P.T G P.T + (I - A P) G.T P P.T + P.T P G.T (I - P A)``, at constant rank.
+    Gradient: ``-P.H G P.H + (I - A P) G.H P P.H + P.H P G.H (I - P A)``, at constant rank.
     """
     _check("linalg.pinv", self, square=hermitian)
     of = self.detach()
@@ -429,12 +556,12 @@ def pinv(
         values, vectors = eigh(of)
         kept = _f["gt"](_f["abs"](values), _threshold(of, _f["abs"](values), rcond, atol, rtol))
         inverse = _f["where"](kept, _f["reciprocal"](_f["where"](kept, values, 1)), 0)
-        result = matmul(_f["mul"](vectors, unsqueeze(inverse, -2)), _t(vectors))
+        result = matmul(_f["mul"](vectors, unsqueeze(inverse, -2)), _h(vectors))
     else:
         u, s, vh = svd(of, False)
         kept = _f["gt"](s, _threshold(of, s, rcond, atol, rtol))
         inverse = _f["where"](kept, _f["reciprocal"](_f["where"](kept, s, 1)), 0)
-        result = matmul(_t(vh), _f["mul"](unsqueeze(inverse, -1), _t(u)))
+        result = matmul(_h(vh), _f["mul"](unsqueeze(inverse, -1), _h(u)))
     record(_PINV, (self,), (result,), {})
     return into("linalg.pinv", result, out, (self,))
 
@@ -472,9 +599,9 @@ def matrix_rank(
 
 # Orthogonal factors -------------------------------------------------------------------------------
 def _qr_grad(grad: Any, self: Tensor, mode: str) -> Tensor | None:
-    """(gQ + Q copyltu(R gR.T - gQ.T Q)) inv(R).T, of the square part of wide matrices.
+    """(gQ + Q copyltu(R gR.H - gQ.H Q)) inv(R).H, of the square part of wide matrices.
 
-    The rest of a wide R is Q.T times the rest of the matrix (Roberts & Roberts, arXiv:2009.10071).
+    The rest of a wide R is Q.H times the rest of the matrix (Roberts & Roberts, arXiv:2009.10071).
     """
     gq, gr = grad
     if gq is None and gr is None:
@@ -495,21 +622,21 @@ def _qr_grad(grad: Any, self: Tensor, mode: str) -> Tensor | None:
         rest = self[..., rows:]
         if gr is not None:
             right = matmul(q, gr[..., rows:])
-            more = matmul(rest, _t(gr[..., rows:]))
+            more = matmul(rest, _h(gr[..., rows:]))
             gq = more if gq is None else _f["add"](gq, more)
             gr = gr[..., :rows]
         else:
             right = rest.new_zeros(rest.layout.shape)
         r = r[..., :rows]
-    inner = None if gr is None else matmul(r, _t(gr))
+    inner = None if gr is None else matmul(r, _h(gr))
     if gq is not None:
-        part = matmul(_t(gq), q)
+        part = matmul(_h(gq), q)
         inner = _f["neg"](part) if inner is None else _f["sub"](inner, part)
     assert inner is not None
-    left = matmul(q, _f["add"](inner.tril(), _t(inner.tril(-1))))
+    left = matmul(q, _mirrored(inner))
     if gq is not None:
         left = _f["add"](left, gq)
-    result = _t(solve(r, _t(left)))
+    result = _h(solve(r, _h(left)))
     if right is None:
         return result
     from .shape import cat
@@ -518,7 +645,14 @@ def _qr_grad(grad: Any, self: Tensor, mode: str) -> Tensor | None:
 
 
 _QR = node_class(
-    structured("qr", "self", grad={"self": _qr_grad}, outputs=2, node="LinalgQrBackward0")
+    structured(
+        "qr",
+        "self",
+        grad={"self": _qr_grad},
+        outputs=2,
+        node="LinalgQrBackward0",
+        holomorphic=False,
+    )
 )
 
 
@@ -622,7 +756,7 @@ def old_svd(self: Tensor, some: bool = True, compute_uv: bool = True, *, out: An
         three: Any = (next(zero), svdvals(self), next(zero))
     else:
         u, s, vh = svd(self, not some)
-        three = (u, s, _t(vh))
+        three = (u, s, _h(vh))
     if out is not None:
         three = tuple(into("svd", x, o, (self,)) for x, o in zip(three, out, strict=True))
     return return_types.svd(three)
@@ -651,17 +785,17 @@ def solve_triangular(
 def cholesky_solve(
     B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    """``X`` with ``(L @ L.T) @ X`` = ``B`` (with ``upper``: ``L.T @ L``)."""
-    lower = _t(L) if upper else L
+    """``X`` with ``(L @ L.H) @ X`` = ``B`` (with ``upper``: ``L.H @ L``)."""
+    lower = _h(L) if upper else L
     half = solve_triangular(lower, B, upper=False)
-    return into("cholesky_solve", solve_triangular(_t(lower), half, upper=True), out, (B, L))
+    return into("cholesky_solve", solve_triangular(_h(lower), half, upper=True), out, (B, L))
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the matrix whose Cholesky factor is ``L``."""
     _check("cholesky_inverse", L)
     factor = inv(L.triu() if upper else L.tril())
-    result = matmul(factor, _t(factor)) if upper else matmul(_t(factor), factor)
+    result = matmul(factor, _h(factor)) if upper else matmul(_h(factor), factor)
     return into("cholesky_inverse", result, out, (L,))
 
 
@@ -721,6 +855,7 @@ inverse = inv
 pinverse = pinv
 NAMESPACE = {
     "inv": inv, "solve": solve, "det": det, "slogdet": slogdet, "cholesky": cholesky, "eigh": eigh,
+    "eig": eig, "eigvals": eigvals,
     "eigvalsh": eigvalsh, "svd": svd, "svdvals": svdvals, "pinv": pinv, "matrix_rank": matrix_rank,
     "qr": qr, "tensorinv": tensorinv, "tensorsolve": tensorsolve, "inv_ex": inv_ex,
     "solve_ex": solve_ex, "cholesky_ex": cholesky_ex, "solve_triangular": solve_triangular,

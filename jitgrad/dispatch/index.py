@@ -196,7 +196,7 @@ def _taken_layout(of: Layout, indexed: Indexed, nest: Nest) -> Layout:
             )
         )
     order = iteration_order(nest.shape, operands)
-    return layout(nest.shape, strides_in_order(nest.shape, order), of.dtype)
+    return layout(nest.shape, strides_in_order(nest.shape, order), of.dtype.plain)
 
 
 def take_plan(of: Layout, indexed: Indexed) -> Any:
@@ -207,7 +207,14 @@ def take_plan(of: Layout, indexed: Indexed) -> Any:
         nest = nest_of(of, indexed)
         out = _taken_layout(of, indexed, nest)
         plan = kernels.move(
-            "take", of.dtype, nest.shape, nest.places, nest.elements, out.strides, indexed.scale
+            "take",
+            of.dtype,
+            nest.shape,
+            nest.places,
+            nest.elements,
+            out.strides,
+            indexed.scale,
+            given=out.dtype,
         )
         found = _takes.add(key, (out, *plan))
     return found
@@ -239,7 +246,14 @@ def put_places(target: Tensor, indexed: Indexed, values: Tensor, how: str = "put
         nest = nest_of(of, indexed)
         source = expand_strides(given.shape, given.strides, nest.shape)
         return kernels.move(
-            how, of.dtype, nest.shape, nest.places, nest.elements, source, indexed.scale
+            how,
+            of.dtype,
+            nest.shape,
+            nest.places,
+            nest.elements,
+            source,
+            indexed.scale,
+            given=given.dtype,
         )
 
     launch(key, build, indexed.places, target, values)
@@ -379,7 +393,7 @@ def _checked_put(
 ) -> Callable[[Tensor], None]:
     """The write of an index_put; raises for bad shapes, dtypes and bounds."""
     of, given = target.layout, values.layout
-    if given.dtype is not of.dtype:
+    if given.dtype.plain is not of.dtype.plain:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{legacy_name(of.dtype)} for the destination and {legacy_name(given.dtype)} for the "

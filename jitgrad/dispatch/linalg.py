@@ -103,7 +103,7 @@ addmm_, baddbmm_, addmv_, addr_, addbmm_ = map(_in_place, (addmm, baddbmm, addmv
 # Products of several ------------------------------------------------------------------------------
 def vdot(self: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors (the first conjugated, for complex ones)."""
-    return dot(self, other, out=out)
+    return dot(self.conj(), other, out=out)
 
 
 def inner(self: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -473,12 +473,12 @@ def matrix_power(self: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """Inner products along ``dim``; the other dimensions broadcast."""
+    """Inner products along ``dim`` (``x`` conjugated, if complex); other dimensions broadcast."""
     if not x.layout.ndim or not y.layout.ndim:
         raise RuntimeError("linalg.vecdot: expected tensors with at least one dimension")
     if x.layout.shape[dim] != y.layout.shape[dim]:
         raise RuntimeError("linalg.vecdot: Expected x and y to have the same size along dim")
-    return into("vecdot", sum(_f["mul"](x, y), dim), out, (x, y))
+    return into("vecdot", sum(_f["mul"](x.conj(), y), dim), out, (x, y))
 
 
 # Distances and norms ------------------------------------------------------------------------------

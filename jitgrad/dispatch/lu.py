@@ -22,6 +22,7 @@ from .composed import Composed
 from .creation import eye
 from .elementwise import functions
 from .factorize import _check as check_matrix
+from .factorize import _h as matrix_adjoint
 from .factorize import _t as mirrored
 from .factorize import by_columns, solve_triangular
 from .make import dense
@@ -43,7 +44,7 @@ def _factored(kind: str, self: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if n and m and count:
         sides = [n, m] if kind == "lu" else [n]
         buffers = [part for t in (matrix, pivots, info) for part in (t.storage.buffer, t.offset)]
-        factor.run(kind, self.layout.dtype, count, (n * m, min(n, m), 1), sides, buffers)
+        factor.run(kind, self.dtype, count, (n * m, min(n, m), 1), sides, buffers)
     else:
         info._array()[...] = 0
     return matrix, pivots, info
@@ -175,12 +176,13 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
 
 
 def _solved(LU: Tensor, B: Tensor, pivots: Tensor, left: bool, adjoint: bool) -> Tensor:
-    if not left:  # X A = B is A.T X.T = B.T
-        return mirrored(_solved(LU, mirrored(B), pivots, True, not adjoint))
+    if not left:  # X A = B is A.H X.H = B.H
+        return matrix_adjoint(_solved(LU, matrix_adjoint(B), pivots, True, not adjoint))
     p = _permutation(pivots, LU.layout.shape[-1], LU.layout.dtype)
     if adjoint:
-        half = solve_triangular(mirrored(LU), B, upper=False)
-        half = solve_triangular(mirrored(LU), half, upper=True, unitriangular=True)
+        turned = matrix_adjoint(LU)
+        half = solve_triangular(turned, B, upper=False)
+        half = solve_triangular(turned, half, upper=True, unitriangular=True)
         return matmul(p, half)
     half = solve_triangular(LU, matmul(mirrored(p), B), upper=False, unitriangular=True)
     return solve_triangular(LU, half, upper=True)
@@ -206,12 +208,12 @@ def lu_solve(
         LU, pivots: what :func:`lu_factor` gives.
         B: batches of matrices.
         left: False for ``X @ A = B``.
-        adjoint: take ``A.T`` in place of ``A``.
+        adjoint: take ``A.H`` in place of ``A``.
 
     Gradient: that of the triangular solves it consists of, for ``LU`` and ``B``.
     """
     check_matrix("linalg.lu_solve", LU)
-    if LU.layout.dtype is not B.layout.dtype:
+    if LU.dtype is not B.dtype:
         raise RuntimeError(
             "linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type "
             f"{_kind(LU)} and B of type {_kind(B)} instead"
@@ -310,6 +312,14 @@ _LDL_SOLVE = node_class(
 )
 
 
+def _refuse_hermitian(name: str, x: Tensor, hermitian: bool) -> None:
+    if hermitian and x.is_complex():
+        raise NotImplementedError(
+            f"torch.linalg.{name}: hermitian=True is not implemented for complex matrices; "
+            "linalg.eigh() or linalg.cholesky() may do"
+        )
+
+
 def ldl_factor_ex(
     self: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
@@ -319,6 +329,7 @@ def ldl_factor_ex(
     of two rows. The lower triangle is read. There is no derivative.
     """
     check_matrix("torch.linalg.ldl_factor_ex", self)
+    _refuse_hermitian("ldl_factor_ex", self, hermitian)
     three: Any = _factored("ldl", self)
     if check_errors and bool(three[2].any()):
         at = int(three[2].max().item())
@@ -351,7 +362,7 @@ def ldl_solve(
             "torch.linalg.ldl_solve: Incompatible matrix sizes for ldl_solve: each LD matrix is "
             f"{n} by {n} but each B matrix is {'x'.join(map(str, b[-2:]))}"
         )
-    if LD.layout.dtype is not B.layout.dtype:
+    if LD.dtype is not B.dtype:
         raise RuntimeError(
             "torch.linalg.ldl_solve: Expected LD and B to have the same dtype, but found LD of "
             f"type {_kind(LD)} and B of type {_kind(B)} instead"
@@ -361,6 +372,7 @@ def ldl_solve(
             "torch.linalg.ldl_solve: Expected pivots to be integers, but got "
             f"{pivots.layout.dtype.name}"
         )
+    _refuse_hermitian("ldl_solve", LD, hermitian)
     batch = broadcast_shapes(LD.layout.shape[:-2], b[:-2])
     matrix = by_columns(LD.detach().expand((*batch, n, n)))
     swaps = pivots.detach().expand((*batch, n)).to(dtypes.int32).contiguous()
@@ -368,7 +380,7 @@ def ldl_solve(
     if result.layout.numel:
         buffers = [part for t in (matrix, swaps, result) for part in (t.storage.buffer, t.offset)]
         steps = (n * n, n, n * b[-1])
-        factor.run("ldl_solve", LD.layout.dtype, prod(batch), steps, [n, b[-1]], buffers)
+        factor.run("ldl_solve", LD.dtype, prod(batch), steps, [n, b[-1]], buffers)
     record(_LDL_SOLVE, (LD, B), (result,), {})
     return into("ldl_solve", result, out, (LD, B))
 

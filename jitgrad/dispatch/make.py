@@ -99,6 +99,8 @@ def python_number(value: Any) -> Any:
         return int(value)
     if isinstance(value, (numbers.Real, np.floating)):
         return float(value)
+    if isinstance(value, (numbers.Complex, np.complexfloating)):
+        return complex(value)
     return None
 
 
@@ -139,9 +141,9 @@ def result_dtype(layouts: Any) -> dtypes.dtype:
     """PyTorch's promotion over tensors (by rank) and Python numbers."""
     classes: list[dtypes.dtype | None] = [None, None, None]  # dimensioned, 0-d, numbers
     for of in layouts:
-        d = of.dtype
-        if of.wrapped and d.is_floating_point:
-            d = state.get_default_dtype()
+        d = of.dtype.plain
+        if of.wrapped and d.category >= dtypes.FLOATING:
+            d = state.get_default_complex_dtype() if d.is_complex else state.get_default_dtype()
         rank = 2 if of.wrapped else 1 if of.ndim == 0 else 0
         held = classes[rank]
         classes[rank] = d if held is None else dtypes.promote_types(held, d)
@@ -159,7 +161,7 @@ def dense(shape: Shape, d: dtypes.dtype) -> Tensor:
 
 def strided(shape: Shape, strides: Strides, d: dtypes.dtype) -> Tensor:
     """An uninitialised tensor with the given strides, on a storage just large enough."""
-    of = layout(shape, strides, d)
+    of = layout(shape, strides, d.plain)
     return make(Storage.allocate(of.span() * d.itemsize), 0, of)
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from .. import dtypes, errors
 from ..kernels import gemm
-from ..layout import Layout, broadcast_shapes, dense_layout, expand_strides, layout
+from ..layout import Layout, broadcast_shapes, dense_layout, layout
 from ..ops.table import structured
 from ..ops.views import VIEWS
 from ..state import GRAD, modes
@@ -47,9 +45,9 @@ def _check(name: str, *operands: Tensor) -> None:
     for i, t in enumerate(operands):
         if not isinstance(t, Tensor):
             raise errors.argument(name, ("input", "mat2", "other")[min(i, 2)], "Tensor", t)
-    first = operands[0].layout.dtype
+    first = operands[0].layout.dtype.plain
     for t in operands[1:]:
-        if t.layout.dtype is not first:
+        if t.layout.dtype.plain is not first:
             raise RuntimeError(
                 f"expected m1 and m2 to have the same dtype, but got: {c_name(first)} != "
                 f"{c_name(t.layout.dtype)} in {name}()"
@@ -62,20 +60,7 @@ class _GemmPlan:
     __slots__ = ("out", "outcome", "run", "spec")
 
     def __init__(self, a: Layout, b: Layout, out: Layout, accumulate: bool) -> None:
-        batch = out.shape[:-2]
-        m, n = out.shape[-2:]
-        k = a.shape[-1]
-        strides = [expand_strides(x.shape[:-2], x.strides[:-2], batch) for x in (a, b, out)]
-        spec = [len(batch), m, n, k, *a.strides[-2:], *b.strides[-2:], *out.strides[-2:]]
-        spec.append(int(accumulate))
-        count = 1
-        for size, *steps in zip(batch, *strides, strict=True):
-            spec += (size, *steps)
-            count *= size
-        self.spec = np.array(spec, np.int64)
-        name = out.dtype.name
-        threaded = gemm.worth_threads(m, n, k, count)
-        self.run = gemm.parallel(name) if threaded else gemm.serial(name)
+        self.run, self.spec = gemm.plan(a, b, out, accumulate)
         self.out = out
         self.outcome = Outcome((a, b), (out,))
 
@@ -124,7 +109,7 @@ def _gradient_plan(a: Layout, b: Layout, of: Layout) -> _GemmPlan:
     """The plan of ``a @ b`` for a gradient, which lies by columns if its input (``of``) does."""
     rows, columns = a.shape[0], b.shape[1]
     by_columns = of.strides == (1, rows) and not of.contiguous
-    out = layout((rows, columns), (1, rows) if by_columns else (columns, 1), a.dtype)
+    out = layout((rows, columns), (1, rows) if by_columns else (columns, 1), a.dtype.plain)
     return _GemmPlan(a, b, out, False)
 
 
@@ -223,11 +208,11 @@ _ADDMM = node_class(
         "addmm",
         "self mat1 mat2",
         grad={
-            "self": lambda grad, layout, beta: _scaled(grad, beta).sum_to_size(layout.shape),
-            "mat1": lambda grad, mat2, layout, alpha: _scaled(
+            "self": lambda grad, layout, beta: _scaled_back(grad, beta).sum_to_size(layout.shape),
+            "mat1": lambda grad, mat2, layout, alpha: _scaled_back(
                 _left_gradient(grad, mat2, layout), alpha
             ),
-            "mat2": lambda grad, mat1, layout, alpha: _scaled(
+            "mat2": lambda grad, mat1, layout, alpha: _scaled_back(
                 _right_gradient(grad, mat1, layout), alpha
             ),
         },
@@ -244,9 +229,9 @@ _BADDBMM = node_class(
         "baddbmm",
         "self batch1 batch2",
         grad={
-            "self": lambda grad, layout, beta: _scaled(grad, beta).sum_to_size(layout.shape),
-            "batch1": lambda grad, batch2, alpha: _scaled(bmm(grad, _t(batch2)), alpha),
-            "batch2": lambda grad, batch1, alpha: _scaled(bmm(_t(batch1), grad), alpha),
+            "self": lambda grad, layout, beta: _scaled_back(grad, beta).sum_to_size(layout.shape),
+            "batch1": lambda grad, batch2, alpha: _scaled_back(bmm(grad, _t(batch2)), alpha),
+            "batch2": lambda grad, batch1, alpha: _scaled_back(bmm(_t(batch1), grad), alpha),
         },
         jvp={
             "self": lambda tangent, beta, result: expand(_scaled(tangent, beta), result.shape),
@@ -262,11 +247,11 @@ _ADDMV = node_class(
         "addmv",
         "self mat vec",
         grad={
-            "self": lambda grad, layout, beta: _scaled(grad, beta).sum_to_size(layout.shape),
-            "mat": lambda grad, vec, alpha: _scaled(
+            "self": lambda grad, layout, beta: _scaled_back(grad, beta).sum_to_size(layout.shape),
+            "mat": lambda grad, vec, alpha: _scaled_back(
                 functions["mul"](unsqueeze(grad, 1), vec), alpha
             ),
-            "vec": lambda grad, mat, alpha: _scaled(mv(_t(mat), grad), alpha),
+            "vec": lambda grad, mat, alpha: _scaled_back(mv(_t(mat), grad), alpha),
         },
     )
 )
@@ -274,6 +259,11 @@ _ADDMV = node_class(
 
 def _scaled(x: Tensor, by: Any) -> Tensor:
     return x if by == 1 else functions["mul"](x, by)
+
+
+def _scaled_back(grad: Tensor, by: Any) -> Tensor:
+    """The adjoint of :func:`_scaled`."""
+    return _scaled(grad, by.conjugate())
 
 
 def _out(name: str, result: Tensor, out: Tensor | None, operands: tuple[Tensor, ...]) -> Tensor:
@@ -496,7 +486,9 @@ def baddbmm(
             f"Expected batches of matrices that can be multiplied, got {list(a.shape)} and "
             f"{list(b.shape)} in baddbmm()"
         )
-    if not self.is_floating_point():  # PyTorch cuts these to integers here, and refuses in addmm
+    if (
+        self.layout.dtype.category < dtypes.FLOATING
+    ):  # PyTorch cuts these to integers here, and refuses in addmm
         beta, alpha = int(beta), int(alpha)
     result = _add_product("baddbmm", _BADDBMM, (self, batch1, batch2), beta, alpha)
     return _out("baddbmm", result, out, (self, batch1, batch2))
@@ -615,7 +607,9 @@ def addmv(
 ) -> Tensor:
     """``beta * self + alpha * (mat @ vec)``; ``self`` broadcasts."""
     _check("addmv", self, mat, vec)
-    if not self.is_floating_point():  # PyTorch cuts these to integers here, and refuses in addmm
+    if (
+        self.layout.dtype.category < dtypes.FLOATING
+    ):  # PyTorch cuts these to integers here, and refuses in addmm
         beta, alpha = int(beta), int(alpha)
     product_of = mv(mat.detach(), vec.detach())
     result = _scaled(product_of, alpha)

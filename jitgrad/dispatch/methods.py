@@ -11,6 +11,7 @@ from ..ops.table import ELEMENTWISE
 from ..tensor import Tensor
 from . import (
     arithmetic,
+    complexes,
     convert,
     creation,
     diagonals,
@@ -163,6 +164,7 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
             linalg,
             factorize,
             histogram,
+            complexes,
             lu,
             orthogonal,
             facts,
@@ -199,7 +201,9 @@ _METHODS: dict[str, Any] = {
     "swapdims_": reshaping.transpose_,
     "moveaxis": view.movedim,
     "polygamma": special.polygamma_method,
-    "real": property(special.real),
+    **complexes.PROPERTIES,
+    "_neg_view": view.neg_view,
+    "_conjugated": view.conjugated,
     "__rdiv__": special.rdiv,
     **factorize.METHODS_BY_NAME,
     **lu.METHODS_BY_NAME,
@@ -207,7 +211,7 @@ _METHODS: dict[str, Any] = {
     "__rmatmul__": linalg.rmatmul,
     "T": property(_reversed),
     "mT": property(view.matrix_transpose),
-    "mH": property(view.matrix_transpose),
+    "mH": property(view.adjoint),
     "H": property(view.matrix_adjoint),
     "fill_diagonal_": diagonals.fill_diagonal_,
     "data": property(reshaping.get_data, reshaping.set_data, reshaping.delete_data),
@@ -243,6 +247,8 @@ _METHODS: dict[str, Any] = {
             ("bool", dtypes.bool_),
             ("byte", dtypes.uint8),
             ("char", dtypes.int8),
+            ("cfloat", dtypes.complex64),
+            ("cdouble", dtypes.complex128),
         )
     },
 }

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import errors
-from ..dtypes import dtype
+from ..dtypes import FLOATING, dtype
 from ..kernels import elementwise
 from ..kernels import normalization as kernels
 from ..kernels.normalization import Form
@@ -317,7 +317,11 @@ def rms_norm(
     shape = _shape_argument("rms_norm", normalized_shape)
     if eps is None:
         d = input.layout.dtype
-        eps = 2.0 ** (1 - d.digits) if d.is_floating_point else 0.0
+        eps = 2.0 ** (1 - d.digits) if d.category >= FLOATING else 0.0
+    if input.is_complex():  # PyTorch's, which is the formula taken at its word
+        dims = tuple(range(-len(shape), 0))
+        scale = functions["rsqrt"](mean_of(input * input, dims, keepdim=True) + eps)
+        return input * scale if weight is None else input * scale * weight
     return _along_last("rms_norm", _RMS, input, shape, weight, None, eps)[0]
 
 

@@ -15,8 +15,8 @@ from .composed import Composed
 from .creation import eye
 from .elementwise import functions
 from .factorize import _check as check_matrix
+from .factorize import _h as mirrored
 from .factorize import _numpy as by_numpy
-from .factorize import _t as mirrored
 from .factorize import by_columns, pinv, qr, svd, svdvals
 from .factorize import matrix_rank as rank_of
 from .matmul import matmul
@@ -62,8 +62,9 @@ def geqrf(self: Tensor, *, out: Any = None) -> Any:
 
 
 def _reflected(input: Tensor, tau: Tensor, other: Tensor, backwards: bool) -> Tensor:
-    """``H_1 H_2 ... H_k @ other`` with ``H_i = I - tau_i v_i v_i.T``; backwards ``H_k ... H_1``."""
+    """``H_1 H_2 ... H_k @ other`` with ``H_i = I - tau_i v_i v_i.H``; backwards the adjoint."""
     count = tau.layout.shape[-1]
+    tau = tau.conj() if backwards else tau
     for i in range(count) if backwards else reversed(range(count)):
         below = input[..., i + 1 :, i : i + 1]
         v = cat([below.new_ones((*below.layout.shape[:-2], 1, 1)), below], -2)
@@ -90,7 +91,7 @@ def _check_reflections(name: str, input: Tensor, tau: Tensor) -> None:
             f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got "
             f"{list(of.shape[:-1])}"
         )
-    if input.layout.dtype is not of.dtype:
+    if input.dtype is not tau.dtype:
         raise RuntimeError(
             f"{name}: Expected input and tau to have the same dtype, but input has dtype "
             f"{input.layout.dtype.tensor_type.removesuffix('Tensor')} and tau has dtype "
@@ -125,7 +126,7 @@ def _columns_of_product(input: Tensor, tau: Tensor) -> Tensor:
 def _product(input: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
     if left:
         return _reflected(input, tau, other, transpose)
-    # other @ Q is (Q.T @ other.T).T
+    # other @ Q is (Q.H @ other.H).H
     return mirrored(_reflected(input, tau, mirrored(other), not transpose))
 
 
@@ -143,7 +144,7 @@ def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """``Q @ other`` (or ``other @ Q``, or with ``Q.T``) for the whole ``Q`` of reflections.
+    """``Q @ other`` (or ``other @ Q``, or with ``Q.H``) for the whole ``Q`` of reflections.
 
     Args:
         input, tau: what :func:`geqrf` gives.
@@ -176,7 +177,7 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 def _solution(self: Tensor, B: Tensor, rcond: float, with_residuals: bool) -> Any:
     solution = matmul(pinv(self, rtol=rcond), B)
     missed = _f["sub"](matmul(self, solution), B)
-    residuals = sum(_f["mul"](missed, missed), -2)
+    residuals = sum(_f["mul"](missed, missed.conj()).real, -2)
     return solution, residuals if with_residuals else residuals.new_empty((0,))
 
 
@@ -213,7 +214,7 @@ def lstsq(
             "torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and "
             "(input.dim() - other.dim()) <= 1"
         )
-    if a.dtype is not b.dtype:
+    if self.dtype is not B.dtype:
         raise RuntimeError(
             "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's "
             f"dtype {a.dtype.name} and other's dtype {b.dtype.name}"
@@ -237,7 +238,8 @@ def lstsq(
     )
     result = squeeze(solution, -1) if vector else solution
     with_values = driver in ("gelsd", "gelss")
-    values = svdvals(self.detach()) if with_values else self.new_empty((0,))
+    none = self.new_empty((0,), dtype=self.dtype.to_real())
+    values = svdvals(self.detach()) if with_values else none
     if driver == "gels":
         rank = rank.new_empty((0,))
     four: Any = (result, residuals, rank, values)

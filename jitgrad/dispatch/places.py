@@ -236,7 +236,9 @@ def move_along(how: str, elements: Tensor, dim: int, index: Tensor, values: Tens
         steps = (*of.strides[:dim], 0, *of.strides[dim + 1 :])
         strides = given.strides if given.ndim else (0,) * at.ndim
         scale = of.strides[dim]
-        return kernels.move(how, of.dtype, at.shape, at.strides, steps, strides, scale)
+        return kernels.move(
+            how, of.dtype, at.shape, at.strides, steps, strides, scale, given=given.dtype
+        )
 
     launch((how, "along", of, dim, at, given), build, index, elements, values)
 
@@ -252,7 +254,9 @@ def move_rows(how: str, elements: Tensor, dim: int, index: Tensor, values: Tenso
         places = ((0,) * dim) + at.strides + ((0,) * after)
         steps = (*of.strides[:dim], 0, *of.strides[dim + 1 :])
         strides = expand_strides(given.shape, given.strides, shape)
-        return kernels.move(how, of.dtype, shape, places, steps, strides, of.strides[dim])
+        return kernels.move(
+            how, of.dtype, shape, places, steps, strides, of.strides[dim], given=given.dtype
+        )
 
     launch((how, "rows", of, dim, at, given), build, index, elements, values)
 
@@ -276,7 +280,7 @@ def move_flat(how: str, elements: Tensor, indexed: Indexed, values: Tensor) -> N
     def build() -> kernels.Plan:
         still = (0,) * at.ndim
         strides = expand_strides(given.shape, given.strides, at.shape)
-        return kernels.move(how, d, at.shape, at.strides, still, strides)
+        return kernels.move(how, d, at.shape, at.strides, still, strides, given=given.dtype)
 
     launch((how, "flat", d, at, given), build, indexed.places, elements, values)
 
@@ -287,7 +291,7 @@ def output(
     """Where a result goes: fresh memory, or ``out`` after its checks."""
     if out is None:
         return dense(shape, d)
-    if out.layout.dtype is not d:
+    if out.layout.dtype.plain is not d.plain:
         raise RuntimeError(
             f"{name}(): Expected out tensor to have dtype {d.name}, but got "
             f"{out.layout.dtype.name} instead"

@@ -83,7 +83,7 @@ def operand_dtypes(row: Elementwise, inputs: Sequence[Layout]) -> tuple[dtypes.d
         promoted = dtypes.int64
     if row.promote is Promotion.FLOAT and promoted.category < dtypes.FLOATING:
         promoted = state.get_default_dtype()
-    return promoted, promoted
+    return promoted, dtypes.real_of(promoted) if row.real_result else promoted
 
 
 def unsupported(row: Elementwise, d: dtypes.dtype) -> Exception:
@@ -123,7 +123,8 @@ def forward(row: Elementwise, inputs: tuple[Layout, ...]) -> Plan:
     else:
         strides = result_strides(shape, [(x.shape, x.strides) for x in inputs])
     plan = Plan(inputs, layout(shape, strides, stored), compute)
-    plan.run, plan.spec = elementwise.plan((row.forward,), row.inputs, inputs, (plan.out,), compute)
+    formulas = (row.formula(compute),)
+    plan.run, plan.spec = elementwise.plan(formulas, row.inputs, inputs, (plan.out,), compute)
     return plan
 
 
@@ -136,7 +137,8 @@ def into(row: Elementwise, inputs: tuple[Layout, ...], out: Layout) -> Plan:
             f"output type {out.dtype.tensor_type.removesuffix('Tensor')} in {row.name}()"
         )
     plan = Plan(inputs, out, compute)
-    plan.run, plan.spec = elementwise.plan((row.forward,), row.inputs, inputs, (out,), compute)
+    formulas = (row.formula(compute),)
+    plan.run, plan.spec = elementwise.plan(formulas, row.inputs, inputs, (out,), compute)
     return plan
 
 
@@ -170,18 +172,23 @@ class BackwardPlan:
             geometry = [(x.shape, x.strides) for x in operands if not x.wrapped]
             strides = result_strides(shape, geometry)
         self.outs = [
-            layout(shape, strides, t.dtype if done else plan.compute)
+            layout(shape, strides, t.dtype.plain if done else plan.compute)
             for t, done in zip(targets, same, strict=True)
         ]
         self.nbytes = [o.numel * o.dtype.itemsize for o in self.outs]
         self.finish = [None if done else t for t, done in zip(targets, same, strict=True)]
         self.run, self.spec = elementwise.plan(
-            tuple(row.grad[name] for name in wanted), names, operands, self.outs, plan.compute
+            tuple(row.gradient(name, plan.compute) for name in wanted),
+            names,
+            operands,
+            self.outs,
+            plan.compute,
         )
 
 
 def formula_names(row: Elementwise, wanted: Sequence[str]) -> tuple[str, ...]:
     """The values that the gradients of ``wanted`` inputs need: grad first, then what is saved."""
-    used = {name for w in wanted for name in parse(row.grad[w]).names}
+    texts = [t for w in wanted for t in (row.grad[w], row.complex_grad.get(w)) if t]
+    used = {name for text in texts for name in parse(text).names}
     saved = [name for name in (*row.inputs, "result") if name in used]
     return ("grad", *saved)

@@ -146,7 +146,7 @@ def _put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     if not isinstance(source, Tensor):
         raise errors.argument("put_", "source", "Tensor", source)
     of, at, given = self.layout, index.layout, source.layout
-    if given.dtype is not of.dtype:
+    if given.dtype.plain is not of.dtype.plain:
         raise RuntimeError(
             "put_(): self and source expected to have the same dtype, but got self.dtype = "
             f"{legacy_name(of.dtype)} and source.dtype = {legacy_name(given.dtype)}"
@@ -244,7 +244,7 @@ def _masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Write:
     if not isinstance(source, Tensor):
         raise errors.argument("masked_scatter", "source", "Tensor", source)
     of = self.layout
-    if source.layout.dtype is not of.dtype:
+    if source.layout.dtype.plain is not of.dtype.plain:
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got "
             f"{legacy_name(of.dtype)} and {legacy_name(source.layout.dtype)}"

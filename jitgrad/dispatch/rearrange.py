@@ -18,6 +18,7 @@ from ..layout import Layout, Shape, Strides, dense_layout, normalize_dim
 from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..tensor import Tensor, make, shape_argument
+from .convert import resolved
 from .make import fresh, like_layout
 from .places import launch
 from .record import node_class, record
@@ -30,14 +31,14 @@ def _copy_nest(
     source: Tensor, target: Tensor, shape: Shape, read: Strides, write: Strides, start: int = 0
 ) -> None:
     """Copy a loop nest: strides in elements (negative ones too), reading from element ``start``."""
-    d = source.layout.dtype
+    d, to = source.layout.dtype, target.layout.dtype
 
     def build() -> kernels.Plan:
-        address = elementwise.kernel(("self",), ("self",), (d,), (d,), d)
+        address = elementwise.kernel(("self",), ("self",), (d,), (to,), to.plain)
         return plan_loops(address, shape, [read, write], [d.itemsize, d.itemsize])
 
     plan = _run_at(source, start)
-    launch(("copy", d, shape, read, write), build, plan, target)
+    launch(("copy", d, to, shape, read, write), build, plan, target)
 
 
 def _run_at(source: Tensor, start: int) -> Tensor:
@@ -343,7 +344,8 @@ _TRIANGLES = {
 
 
 def _triangle(name: str, self: Tensor, diagonal: int) -> Write:
-    of = self.layout
+    source = resolved(self)
+    of = source.layout
     if of.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     diagonal = int(diagonal)
@@ -358,7 +360,7 @@ def _triangle(name: str, self: Tensor, diagonal: int) -> Write:
                 of.dtype, of.shape, of.strides, to.layout.strides, diagonal, name == "triu"
             )
 
-        launch((name, of, to.layout, diagonal), build, self, to, origin, origin)
+        launch((name, of, to.layout, diagonal), build, source, to, origin, origin)
 
     return Write(_TRIANGLES[name], (self,), {"diagonal": diagonal}, run)
 

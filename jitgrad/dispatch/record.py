@@ -86,8 +86,10 @@ class StructuredNode(OperationNode):
         if grad is None:
             return (None,) * len(self.next_edges)
         values = {"grad": grad, **self.attributes}
+        conjugate = row.holomorphic and row.outputs == 1 and grad.layout.dtype.is_complex
         for index, name in enumerate(self.names):
-            values[name] = unpack(self, index)
+            value = unpack(self, index)
+            values[name] = value._conjugated() if conjugate else value
         grads: list[Tensor | None] = []
         for index, edge in enumerate(self.next_edges):
             name = row.inputs[min(index, len(row.inputs) - 1)]
@@ -120,7 +122,9 @@ class _Variants(dict[int, type[StructuredNode]]):
         formulas = [row.parameters[name] if name else None for name in wanted]
         together = [self._inputs.index(name) for name in row.together]
         call = () if row.joint is None else tuple(inspect.signature(row.joint).parameters)
-        source = templates.structured_apply_source(names, formulas, row.outputs, together, call)
+        source = templates.structured_apply_source(
+            names, formulas, row.outputs, row.holomorphic, together, call
+        )
         namespace: dict[str, Any] = {
             "backward_twice": errors.backward_twice,
             "unpack": unpack,

@@ -171,7 +171,7 @@ _MEAN = _numbered(
 
 
 def cast_to(x: Tensor, of: Layout) -> Tensor:
-    return x if x.layout.dtype is of.dtype else convert.to(x, of.dtype)
+    return x if x.layout.dtype is of.dtype else convert.adjoint_cast(x, of)
 
 
 def _count(of: Layout, dims: Sequence[int]) -> int:
@@ -384,7 +384,7 @@ def prod(
     """
     dims = reduction_dims(self, dim, "prod")
     of = self.layout.dtype
-    d = dtype or (of if of.category >= dtypes.FLOATING else dtypes.int64)
+    d = (dtype or (of if of.category >= dtypes.FLOATING else dtypes.int64)).plain
     (result,) = reduced("prod", (self,), dims, (d,), keepdim)
     cls = _PROD[0] if dim is None else _PROD[1]
     record(cls, (self,), (result,), {"call": Call(dims, keepdim)})
@@ -619,8 +619,8 @@ def std_grad(
     return var_grad(inner, self, layout, call, correction)
 
 
-_VAR = node_class(structured("var", "self", grad={"self": var_grad}))
-_STD = node_class(structured("std", "self", grad={"self": std_grad}))
+_VAR = node_class(structured("var", "self", grad={"self": var_grad}, holomorphic=False))
+_STD = node_class(structured("std", "self", grad={"self": std_grad}, holomorphic=False))
 
 
 def _moment(name: str, self: Tensor, dim: Any, keepdim: bool, correction: float) -> Tensor:
@@ -628,6 +628,13 @@ def _moment(name: str, self: Tensor, dim: Any, keepdim: bool, correction: float)
     d = self.layout.dtype
     if d.category < dtypes.FLOATING:
         raise RuntimeError(f"{name}: only support floating point and complex dtypes, got {d}")
+    if d.is_complex:
+        # The variances of both parts add up.
+        parts = view_of(convert.resolved(self.detach()), "view_as_real", ())
+        result = sum(_moment("var", parts, dims, keepdim, correction) if dims else parts * 0, -1)
+        result = result if name == "var" else _f["sqrt"](result)
+        _record_moment(name, self, result, dims, keepdim, correction)
+        return result
     source = self.detach()
     center = mean(source, dims, keepdim=True) if dims else source
     if dims and d is dtypes.float64:
@@ -643,9 +650,15 @@ def _moment(name: str, self: Tensor, dim: Any, keepdim: bool, correction: float)
             stacklevel=3,
         )
     (result,) = reduced(name, (source, center), dims, (d,), keepdim, degrees=float(degrees))
+    _record_moment(name, self, result, dims, keepdim, correction)
+    return result
+
+
+def _record_moment(
+    name: str, self: Tensor, result: Tensor, dims: Any, keepdim: bool, correction: float
+) -> None:
     cls = _VAR if name == "var" else _STD
     record(cls, (self,), (result,), {"call": Call(dims, keepdim), "correction": correction})
-    return result
 
 
 def correction_of(args: tuple[Any, ...], dim: Any, unbiased: Any, correction: Any) -> Any:
@@ -725,7 +738,13 @@ def _masked_div(a: Tensor, b: Tensor) -> Tensor:
 
 
 _NORM = node_class(
-    structured("norm", "self", grad={"self": _norm_grad}, node="LinalgVectorNormBackward0")
+    structured(
+        "norm",
+        "self",
+        grad={"self": _norm_grad},
+        node="LinalgVectorNormBackward0",
+        holomorphic=False,
+    )
 )
 
 
@@ -751,7 +770,16 @@ def vector_norm(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
             f"{d.tensor_type.removesuffix('Tensor')}"
         )
-    (result,) = reduced("norm", (self,), dims, (d,), keepdim, p=float(ord))
+    if d.is_complex and float(ord) == 2.0:  # the squares of both parts add up
+        parts = view_of(convert.resolved(self.detach()), "view_as_real", ())
+        over = (*dims, self.layout.ndim)
+        (result,) = reduced("norm", (parts,), over, (d.to_real(),), keepdim, p=2.0)
+        if keepdim:
+            of = dense_layout(result.layout.shape[:-1], result.layout.dtype)
+            result = make(result.storage, 0, of)
+    else:
+        source = _f["abs"](self.detach()) if d.is_complex else self
+        (result,) = reduced("norm", (source,), dims, (d.to_real(),), keepdim, p=float(ord))
     record(_NORM, (self,), (result,), {"call": Call(dims, keepdim), "p": float(ord)})
     return finish("norm", result, out, self)
 
@@ -810,6 +838,16 @@ def logsumexp(
     dims = reduction_dims(self, dim, "logsumexp")
     if self.layout.dtype.category < dtypes.FLOATING:
         self = convert.to(self, state.get_default_dtype())
-    (result,) = reduced("logsumexp", (self,), dims, (self.layout.dtype,), keepdim)
+    if self.layout.dtype.is_complex:
+        result = _complex_logsumexp(self.detach(), dims, keepdim)
+    else:
+        (result,) = reduced("logsumexp", (self,), dims, (self.layout.dtype,), keepdim)
     record(_LOGSUMEXP, (self,), (result,), {"call": Call(dims, keepdim)})
     return finish("logsumexp", result, out, self)
+
+
+def _complex_logsumexp(self: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    peak = amax(self.real, dims, keepdim=True)
+    peak = _f["where"](_f["isfinite"](peak), peak, 0)
+    total = _f["log"](sum(_f["exp"](_f["sub"](self, peak)), dims, keepdim))
+    return _f["add"](total, reshape(peak, total.layout.shape))

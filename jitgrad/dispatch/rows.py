@@ -101,8 +101,8 @@ def _check_rows(name: str, self: Layout, dim: int, index: Any, dtypes: Sequence[
     return normalize_dim(dim, self.ndim)
 
 
-def _scaled(grad: Tensor, alpha: Any) -> Tensor:
-    return grad if alpha == 1 else grad * alpha
+def _scaled_back(grad: Tensor, alpha: Any) -> Tensor:
+    return grad if alpha == 1 else grad * alpha.conjugate()
 
 
 _INDEX_ADD = node_class(
@@ -111,7 +111,7 @@ _INDEX_ADD = node_class(
         "self source indices",
         grad={
             "self": lambda grad: grad,
-            "source": lambda grad, layout, dim, indices, alpha: _scaled(
+            "source": lambda grad, layout, dim, indices, alpha: _scaled_back(
                 index_select(grad, dim, indices).expand(layout.shape),
                 alpha,
             ),
@@ -141,7 +141,7 @@ def _index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     if not isinstance(source, Tensor):
         raise errors.argument("index_add", "source", "Tensor", source)
     given, count = source.layout, index.layout.numel
-    if given.dtype is not of.dtype:
+    if given.dtype.plain is not of.dtype.plain:
         raise RuntimeError(
             f"index_add_(): self ({legacy_name(of.dtype)}) and source "
             f"({legacy_name(given.dtype)}) must have the same scalar type"
@@ -220,7 +220,7 @@ def _index_copy(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Write:
         raise RuntimeError(
             f"{name}: Expected a long tensor for index, but got {legacy_name(at.dtype)}"
         )
-    if given.dtype is not of.dtype:
+    if given.dtype.plain is not of.dtype.plain:
         raise RuntimeError(
             f"{name}: self and source expected to have the same dtype, but got (self) "
             f"{legacy_name(of.dtype)} and (source) {legacy_name(given.dtype)}"

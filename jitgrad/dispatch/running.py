@@ -27,9 +27,10 @@ def _logcumsumexp_grad(grad: Tensor, self: Tensor, result: Tensor, dim: int) -> 
     results lie far apart."""
     if not self.layout.ndim:
         return grad
-    largest = amax(result.detach(), dim, keepdim=True)
+    largest = amax(result.detach().real, dim, keepdim=True)
     spread = _f["sub"](largest, result)
-    if bool(_f["lt"](spread.detach(), 60).all()):  # exponentials that cannot overflow
+    # Exponentials that cannot overflow; or complex ones, whose sums have no logarithms by sign.
+    if self.is_complex() or bool(_f["lt"](spread.detach(), 60).all()):
         sums = cumsum(_f["mul"](grad, _f["exp"](spread)).flip(dim), dim).flip(dim)
         return _f["mul"](sums, _f["exp"](_f["sub"](self, largest)))
     total = None
@@ -51,7 +52,7 @@ _LOGCUMSUMEXP = node_class(structured("logcumsumexp", "self", grad={"self": _log
 def logcumsumexp(self: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """``log`` of the running sums of ``exp``, without overflow."""
     dim = normalize_dim(dim, self.layout.ndim)
-    if not self.is_floating_point():
+    if self.layout.dtype.category < dtypes.FLOATING:
         raise NotImplementedError(
             '"logcumsumexp_out_cpu" not implemented for '
             f"'{self.layout.dtype.tensor_type.removesuffix('Tensor')}'"
@@ -272,7 +273,7 @@ def cov(
     if aweights is not None:
         weights = aweights if fweights is None else _f["mul"](fweights, aweights)
     total: Any = count if weights is None else weights.sum()
-    if not x.is_floating_point():
+    if x.layout.dtype.category < dtypes.FLOATING:
         x = convert.to(x, state.get_default_dtype())
     if weights is None:
         norm: Any = max(count - correction, 0) if count else 0
@@ -289,7 +290,7 @@ def cov(
         norm = _f["clamp_min"](norm, 0)
     x = _f["sub"](x, center)
     weighted = x if weights is None else _f["mul"](x, weights)
-    product = convert.to(weighted, x.layout.dtype).mm(x.t())
+    product = convert.to(weighted, x.layout.dtype).mm(x.t().conj())
     return _f["div"](product, norm).squeeze()
 
 
@@ -303,7 +304,7 @@ def corrcoef(self: Tensor) -> Tensor:
     c = cov(self)
     if not c.layout.ndim:
         return _f["div"](c, c)
-    spread = _f["sqrt"](c.diagonal())
+    spread = _f["sqrt"](c.diagonal().real)
     return _f["div"](_f["div"](c, spread.unsqueeze(1)), spread)
 
 

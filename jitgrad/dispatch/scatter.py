@@ -133,7 +133,7 @@ def _check_scatter(name: str, self: Tensor, dim: int, index: Any, src: Any) -> t
     at = _check_along(name, of, index, "self")
     if isinstance(src, Tensor):
         given = src.layout
-        if given.dtype is not of.dtype:
+        if given.dtype.plain is not of.dtype.plain:
             raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
         if max(given.ndim, 1) != max(at.ndim, 1) and at.numel:
             raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")

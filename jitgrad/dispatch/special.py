@@ -159,12 +159,19 @@ def into(name: str, result: Tensor, out: Tensor | None, operands: tuple[Tensor, 
     return convert.copy_(out, result)
 
 
+def _widest(*operands: Any) -> dtypes.dtype:
+    """The dtype of :func:`float_power`."""
+    for x in operands:
+        if isinstance(x, complex) or (isinstance(x, Tensor) and x.is_complex()):
+            return dtypes.complex128
+    return dtypes.float64
+
+
 def float_power(self: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
-    """``self ** exponent`` in float64, whatever the dtypes."""
-    base, power = (
-        convert.to(x, dtypes.float64) if isinstance(x, Tensor) else x for x in (self, exponent)
-    )
-    if out is not None and out.layout.dtype is not dtypes.float64:
+    """``self ** exponent`` in float64 (complex128), whatever the dtypes."""
+    wide = _widest(self, exponent)
+    base, power = (convert.to(x, wide) if isinstance(x, Tensor) else x for x in (self, exponent))
+    if out is not None and out.dtype is not wide:
         raise RuntimeError(
             "the base given to float_power_ has dtype and the operation's result requires dtype "
             "Double"
@@ -173,14 +180,15 @@ def float_power(self: Any, exponent: Any, *, out: Tensor | None = None) -> Tenso
 
 
 def float_power_(self: Tensor, exponent: Any) -> Tensor:
-    """:func:`float_power` in place; only for float64."""
-    if self.layout.dtype is not dtypes.float64:
+    """:func:`float_power` in place; only for float64 (complex128)."""
+    wide = _widest(self, exponent)
+    if self.dtype is not wide:
         raise RuntimeError(
             "the base given to float_power_ has dtype "
             f"{self.layout.dtype.tensor_type.removesuffix('Tensor')} but the operation's result "
             "requires dtype Double"
         )
-    power = convert.to(exponent, dtypes.float64) if isinstance(exponent, Tensor) else exponent
+    power = convert.to(exponent, wide) if isinstance(exponent, Tensor) else exponent
     return inplace_function("pow")(self, power)
 
 
@@ -207,25 +215,6 @@ def frexp(self: Tensor, *, out: Any = None) -> Any:
         mantissa = into("frexp", mantissa, out[0], (self,))
         exponent = into("frexp", exponent, out[1], ())
     return return_types.frexp((mantissa, exponent))
-
-
-def isreal(self: Tensor) -> Tensor:
-    """Whether every element is real: true for real dtypes."""
-    return self.new_ones(self.layout.shape, dtype=dtypes.bool_)
-
-
-def real(self: Tensor) -> Tensor:
-    """The real part: the tensor itself, for real dtypes."""
-    return self
-
-
-def conj_physical(self: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The complex conjugate: of real dtypes the tensor itself."""
-    return into("conj_physical", self, out, (self,))
-
-
-conj = resolve_conj = resolve_neg = real
-conj_physical_ = real
 
 
 def round_(self: Tensor, *, decimals: int = 0) -> Tensor:
@@ -265,10 +254,9 @@ def rdiv(self: Tensor, other: Any) -> Any:
 
 METHODS = (
     "xlogy xlogy_ logit logit_ polygamma_ mvlgamma mvlgamma_ nan_to_num nan_to_num_ float_power "
-    "float_power_ ldexp ldexp_ frexp isreal conj conj_physical conj_physical_ resolve_conj "
-    "resolve_neg dist round round_"
+    "float_power_ ldexp ldexp_ frexp dist round round_"
 )
 FUNCTIONS = (
-    "xlogy logit logit_ polygamma mvlgamma nan_to_num nan_to_num_ float_power ldexp frexp isreal "
-    "real conj conj_physical resolve_conj resolve_neg dist fill round"
+    "xlogy logit logit_ polygamma mvlgamma nan_to_num nan_to_num_ float_power ldexp frexp dist "
+    "fill round"
 )

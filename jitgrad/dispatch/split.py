@@ -214,7 +214,7 @@ def _several(
     results = []
     for kind, arguments in places:
         row = VIEWS[kind]
-        shape, strides, offset = row.geometry(self.layout, *arguments)
+        shape, strides, offset, *_ = row.geometry(self.layout, *arguments)
         d = self.layout.dtype
         result = make(self.storage, self.offset + offset * d.itemsize, layout(shape, strides, d))
         result.counter = self.counter

@@ -27,6 +27,7 @@ from ..autograd.dual import (
     tangent_of,
 )
 from ..autograd.saved import Packed, SavedResult
+from ..dtypes import FLOATING, dtype
 from ..kernels.expression import parse
 from ..ops.table import Elementwise, Structured
 from ..state import GRAD, modes, set_grad_mode
@@ -60,7 +61,7 @@ def propagate(inputs: Sequence[Tensor], outs: Sequence[Tensor], compute: Compute
             continue
         with below(level.depth):
             for out, tangent in zip(outs, compute(tangents), strict=False):
-                if tangent is not None and out.layout.dtype.is_floating_point:
+                if tangent is not None and out.layout.dtype.category >= FLOATING:
                     if any(t is not None and t.storage is tangent.storage for t in tangents):
                         tangent = tangent.clone()
                     hold(out, level, fitted(tangent, out))
@@ -93,10 +94,11 @@ def by_formula(
     formulas: Mapping[str, Callable[..., Any]],
     operands: Sequence[Tensor],
     result: Tensor,
+    computed_in: dtype,
 ) -> Compute:
     """The tangent of an elementwise result: its derivative formulas with tangents for ``grad``.
 
-    ``formulas`` are those of the row as functions of Tensors.
+    ``formulas`` has texts as functions of Tensors.
     """
     values: dict[str, Any] = dict(zip(row.inputs, operands, strict=True))
     values["result"] = result
@@ -107,7 +109,8 @@ def by_formula(
             if tangent is None or name not in row.grad:
                 continue
             values["grad"] = tangent
-            parts.append(formulas[name](*(values[x] for x in parse(row.grad[name]).names)))
+            text = row.tangent(name, computed_in)
+            parts.append(formulas[text](*(values[x] for x in parse(text).names)))
         return (_combined(parts),)
 
     return compute
@@ -169,7 +172,12 @@ class Call:
                 if tangent is None or name not in self.row.grad:
                     continue
                 names = self.row.parameters[name]
-                value = self.row.grad[name](**self._arguments(names, index, grad=entering))
+                given = self._arguments(names, index, grad=entering)
+                if self.row.holomorphic and self.row.outputs == 1 and entering.is_complex():
+                    for x in names:
+                        if x in self.row.inputs or x == "result":
+                            given[x] = given[x]._conjugated()
+                value = self.row.grad[name](**given)
                 if value is not None and value.requires_grad:
                     found.append(value)
                     directions.append(tangent)

@@ -345,13 +345,15 @@ def structured_apply_source(
     saves: Sequence[str],
     formulas: Sequence[Sequence[str] | None],
     outputs: int,
+    holomorphic: bool,
     together: Sequence[int] = (),
     call: Sequence[str] = (),
 ) -> str:
     """The backward of a structured row: for each input the parameters of its formula, if wanted.
 
     What is no saved value is looked up among the call's attributes. The inputs ``together`` get
-    their gradients from one function, with the parameters ``call``.
+    their gradients from one function, with the parameters ``call``. Of a holomorphic row with one
+    output a complex gradient meets the conjugates of what was saved.
     """
     unpack = []
     if saves:
@@ -361,6 +363,11 @@ def structured_apply_source(
         recorded = " or modes.mode" if x == "result" else ""
         unpack.append(
             f"    if {x}.counter.version != v{i}{recorded}:\n        {x} = unpack(node, {i})"
+        )
+    if saves and holomorphic and outputs == 1:
+        conjugates = _each(saves, "{x}._conjugated()")
+        unpack.append(
+            f"    if grad.layout.dtype.is_complex:\n        {_each(saves, '{x}')} = {conjugates}"
         )
 
     def argument(parameter: str, position: int) -> str:

@@ -59,8 +59,8 @@ class _Kind:
 
     def plan(self, of: Layout, arguments: tuple[Any, ...]) -> tuple[Layout, int, Any, Outcome]:
         """The view's layout, its offset in bytes, its named arguments, what a node remembers."""
-        shape, strides, offset = self.row.geometry(of, *arguments)
-        result = layout(shape, strides, of.dtype)
+        shape, strides, offset, *reread = self.row.geometry(of, *arguments)
+        result = layout(shape, strides, reread[0] if reread else of.dtype)
         named = attributes(self.row, arguments)
         outcome = Outcome((of,), (result,))
         plan = (result, offset * of.dtype.itemsize, named, outcome)
@@ -356,8 +356,8 @@ def matrix_transpose(self: Tensor, what: str = "mT") -> Tensor:
 
 
 def adjoint(self: Tensor) -> Tensor:
-    """The last two dimensions swapped (and conjugated, if complex)."""
-    return matrix_transpose(self, "adjoint()")
+    """The last two dimensions swapped, and conjugated if complex."""
+    return conj(matrix_transpose(self, "adjoint()"))
 
 
 def matrix_adjoint(self: Tensor) -> Tensor:
@@ -367,7 +367,25 @@ def matrix_adjoint(self: Tensor) -> Tensor:
             f"tensor.H is only supported on matrices (2-D tensors). Got {self.layout.ndim}-D "
             "tensor. For batches of matrices, consider using tensor.mH"
         )
-    return view_of(self, "transpose", (0, 1))
+    return conj(view_of(self, "transpose", (0, 1)))
+
+
+def conj(self: Tensor) -> Tensor:
+    """The complex conjugate, as a view that has the conjugate bit set; a real tensor itself.
+
+    Gradient: that of the result, conjugated.
+    """
+    return view_of(self, "conj", ()) if self.layout.dtype.is_complex else self
+
+
+def conjugated(self: Tensor) -> Tensor:
+    """:func:`conj` in a formula."""
+    return seen(self, "conj", ()) if self.layout.dtype.is_complex else self
+
+
+def neg_view(self: Tensor) -> Tensor:
+    """The negative of a real tensor, as a view that has the negative bit set."""
+    return view_of(self, "neg_view", ())
 
 
 def t(self: Tensor) -> Tensor:

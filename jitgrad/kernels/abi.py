@@ -18,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import NativeValue, intrinsic, models, register_model, unbox
 
-from . import half
+from . import flipped, half
 
 I64 = ir.IntType(64)
 
@@ -127,6 +127,11 @@ p_float32 = _pointer(types.CPointer(types.float32))
 p_float64 = _pointer(types.CPointer(types.float64))
 p_complex64 = _pointer(types.CPointer(types.complex64))
 p_complex128 = _pointer(types.CPointer(types.complex128))
+# Views whose elements lie in memory with other signs (kernels/flipped.py).
+p_complex64_conj = _pointer(flipped.FlippedPointer(types.complex64))
+p_complex128_conj = _pointer(flipped.FlippedPointer(types.complex128))
+p_float32_neg = _pointer(flipped.FlippedPointer(types.float32))
+p_float64_neg = _pointer(flipped.FlippedPointer(types.float64))
 
 
 def _scratch(element: Any) -> Any:

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..dtypes import BOOL, BY_NAME, FLOATING, INTEGER, dtype
+from ..dtypes import BOOL, BY_NAME, COMPLEX, FLOATING, INTEGER, PARTS, dtype
 from ..layout import Layout, expand_strides, iteration_order
 from . import cache, drivers
+from .expression import imports as imports_of
 from .expression import parse, scalar_source
 
 CONDITIONS = frozenset({"condition", "mask"})
@@ -47,6 +48,8 @@ def load(source: str, stored: dtype, compute: dtype) -> str:
         source = f"({source} != 0)"
     elif compute.category == BOOL:
         return f"({source} != 0)"
+    elif stored.category == COMPLEX and compute.category != COMPLEX:
+        return load(f"{source}.real", PARTS[stored.plain], compute)
     elif stored.category == FLOATING and compute.category == INTEGER:
         # What does not fit leaves its low bits, as with C's conversions.
         if compute.itemsize < 4:
@@ -59,10 +62,12 @@ def load(source: str, stored: dtype, compute: dtype) -> str:
     return source if stored.compute is compute.compute else f"T({source})"
 
 
-def store(source: str, stored: dtype) -> str:
-    """Source that converts a computed value to what is stored."""
+def store(source: str, stored: dtype, compute: dtype | None = None) -> str:
+    """Source that converts a value, of the type of the computation, to what is stored."""
     if stored.category == BOOL:
         return f"np.uint8(({source}) != 0)"
+    if compute is not None and compute.category == COMPLEX != stored.category:
+        return f"{numpy_name(stored)}(({source}).real)"
     return f"{numpy_name(stored)}({source})"
 
 
@@ -80,7 +85,6 @@ def source(
     k_in, k_out = len(inputs), len(outputs)
     everything = [*inputs, *outputs]
     reads_as = [BY_NAME["bool"] if name in CONDITIONS else compute for name in names]
-    functions = sorted({f for text in formulas for f in parse(text).functions})
     typed = [scalar_source(text, compute) for text in formulas]
     constants: dict[str, str] = {}
     bodies = []
@@ -103,7 +107,7 @@ def source(
         lines.append("for i in range(n):")
         lines += [f"    {r}" for i, r in enumerate(reads) if i != hoisted]
         for j, (body, d) in enumerate(zip(bodies, outputs, strict=True)):
-            lines.append(f"    a{k_in + j}[{index[k_in + j]}] = {store(body, d)}")
+            lines.append(f"    a{k_in + j}[{index[k_in + j]}] = {store(body, d, compute)}")
         return "\n".join(lines)
 
     unit = ["i"] * (k_in + k_out)
@@ -119,8 +123,8 @@ def source(
     imports = (
         f"from jitgrad.kernels.abi import {', '.join(sorted({f'p_{d.name}' for d in everything}))}"
     )
-    if functions:
-        imports += f"\nfrom jitgrad.kernels.scalar import {', '.join(functions)}"
+    if functions := imports_of(formulas, compute):
+        imports += f"\n{functions}"
     return _SOURCE.format(
         imports=imports,
         compute=numpy_name(compute),

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ..dtypes import BOOL, INTEGER, dtype
+from ..dtypes import BOOL, COMPLEX, INTEGER, dtype
 
 
 class Formula(NamedTuple):
@@ -46,8 +47,49 @@ def parse(text: str) -> Formula:
     return Formula(text, tuple(dict.fromkeys(names)), tuple(sorted(functions)))
 
 
+# What a formula says for complex numbers alone: of a real number it is the number itself.
+_COMPLEX_ONLY = ("conj", "real")
+
+
+def imports(texts: Iterable[str], compute: dtype) -> str:
+    """The import of the scalar functions that formulas call when computed in a dtype."""
+    complex_ = compute.category == COMPLEX
+    names = {name for text in texts for name in parse(text).functions}
+    names = names | {"divide"} if complex_ else names.difference(_COMPLEX_ONLY)
+    module = "jitgrad.kernels.scalar.complexes" if complex_ else "jitgrad.kernels.scalar"
+    return f"from {module} import {', '.join(sorted(names))}" if names else ""
+
+
+@functools.cache
+def conjugated(text: str, but: frozenset[str]) -> str:
+    """A formula with every name conjugated save those of ``but``.
+
+    >>> conjugated("grad * other", frozenset({"grad"}))
+    'grad * conj(other)'
+    """
+    tree = _Conjugated(but).visit(ast.parse(text, mode="eval"))
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+class _Conjugated(ast.NodeTransformer):
+    def __init__(self, but: frozenset[str]) -> None:
+        self.but = but
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.but:
+            return node
+        return ast.Call(ast.Name("conj", ast.Load()), [node], [])
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        node.args = [self.visit(argument) for argument in node.args]
+        return node
+
+
 class _Typed(ast.NodeTransformer):
-    """Types the literals of a formula, and wraps the steps of integer arithmetic."""
+    """Types the literals of a formula, and wraps the steps of integer arithmetic.
+
+    Complex quotients are calls of a function that does not overflow half-way.
+    """
 
     def __init__(self, compute: dtype) -> None:
         self.compute = compute
@@ -59,8 +101,18 @@ class _Typed(ast.NodeTransformer):
         name = self.constants.setdefault(node.value, f"c{len(self.constants)}")
         return ast.Name(name, ast.Load())
 
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if self.compute.category != COMPLEX and getattr(node.func, "id", "") in _COMPLEX_ONLY:
+            return node.args[0]
+        return node
+
     def _wrapped(self, node: ast.expr) -> ast.expr:
         self.generic_visit(node)
+        if self.compute.category == COMPLEX:
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+                return ast.Call(ast.Name("divide", ast.Load()), [node.left, node.right], [])
+            return node
         if self.compute.category != INTEGER:
             return node
         return ast.Call(ast.Name("T", ast.Load()), [node], [])

@@ -32,6 +32,10 @@ from jitgrad.kernels.abi import p_int64, p_int32, p_{T}
 def swap(a, i, j):
     a[i], a[j] = a[j], a[i]
 
+@njit(error_model="numpy")
+def size(x):
+    return {size}
+
 """
 
 _LU = """
@@ -44,7 +48,7 @@ def kernel(p0, p1, p2, s0, s1, s2, n, extras):
         for j in range(min(rows, columns)):
             at = j
             for i in range(j + 1, rows):
-                if abs(a[i + j * rows]) > abs(a[at + j * rows]):
+                if size(a[i + j * rows]) > size(a[at + j * rows]):
                     at = i
             pivots[j] = at + 1
             pivot = a[at + j * rows]
@@ -71,20 +75,20 @@ ALPHA = (1 + 17 ** 0.5) / 8
 @njit(error_model="numpy")
 def choose(a, n, k):
     # The row that becomes the k-th pivot, and how many rows the pivot has.
-    diagonal, column, at = abs(a[k + k * n]), a[k] * 0, k
+    diagonal, column, at = size(a[k + k * n]), size(a[k] * 0), k
     for i in range(k + 1, n):
-        if abs(a[i + k * n]) > column:
-            column, at = abs(a[i + k * n]), i
+        if size(a[i + k * n]) > column:
+            column, at = size(a[i + k * n]), i
     if column == 0 or diagonal >= ALPHA * column:
         return k, 1
-    row = a[k] * 0
+    row = column * 0
     for j in range(k, at):
-        row = max(row, abs(a[at + j * n]))
+        row = max(row, size(a[at + j * n]))
     for i in range(at + 1, n):
-        row = max(row, abs(a[i + at * n]))
+        row = max(row, size(a[i + at * n]))
     if diagonal * row >= ALPHA * column * column:
         return k, 1
-    return at, 1 if abs(a[at + at * n]) >= ALPHA * row else 2
+    return at, 1 if size(a[at + at * n]) >= ALPHA * row else 2
 
 def kernel(p0, p1, p2, s0, s1, s2, n, extras):
     rows = p_int64(extras)[0]
@@ -93,17 +97,17 @@ def kernel(p0, p1, p2, s0, s1, s2, n, extras):
         info[0] = 0
         k = 0
         while k < rows:
-            at, size = choose(a, rows, k)
-            last = k + size - 1
+            at, width = choose(a, rows, k)
+            last = k + width - 1
             if at != last:
                 for i in range(at + 1, rows):
                     swap(a, i + last * rows, i + at * rows)
                 for i in range(last + 1, at):
                     swap(a, i + last * rows, at + i * rows)
                 swap(a, last + last * rows, at + at * rows)
-                if size == 2:
+                if width == 2:
                     swap(a, last + k * rows, at + k * rows)
-            if size == 1:
+            if width == 1:
                 pivots[k] = at + 1
                 pivot = a[k + k * rows]
                 if pivot == 0:
@@ -127,7 +131,7 @@ def kernel(p0, p1, p2, s0, s1, s2, n, extras):
                     for i in range(j, rows):
                         a[i + j * rows] -= a[i + k * rows] * u + a[i + (k + 1) * rows] * v
                     a[j + k * rows], a[j + (k + 1) * rows] = u, v
-            k += size
+            k += width
         for j in range(rows):
             for i in range(j):
                 a[i + j * rows] = 0
@@ -163,12 +167,12 @@ def kernel(p0, p1, p2, s0, s1, s2, n, extras):
                 k += 2
             k = rows - 1
             while k >= 0:
-                size = 1 if pivots[k] > 0 else 2
-                for j in range(size):
+                width = 1 if pivots[k] > 0 else 2
+                for j in range(width):
                     for i in range(k + 1, rows):
                         b[k - j] -= a[i + (k - j) * rows] * b[i]
                 swap(b, k, abs(pivots[k]) - 1)
-                k -= size
+                k -= width
         p0 += s0 * {bytes}
         p1 += s1 * 4
         p2 += s2 * {bytes}
@@ -179,7 +183,8 @@ _BODIES = {"lu": _LU, "ldl": _LDL, "ldl_solve": _LDL_SOLVE}
 
 @functools.cache
 def _kernel(kind: str, d: dtype) -> int:
-    text = (_HEAD + _BODIES[kind]).format(T=d.name, bytes=d.itemsize)
+    size = "abs(x.real) + abs(x.imag)" if d.is_complex else "abs(x)"
+    text = (_HEAD + _BODIES[kind]).format(T=d.name, bytes=d.itemsize, size=size)
     return cache.kernel(text, 3)
 
 

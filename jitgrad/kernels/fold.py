@@ -27,7 +27,7 @@ from .. import dtypes
 from ..dtypes import BOOL, dtype
 from . import cache
 from .elementwise import load, numpy_name, store
-from .expression import parse, scalar_source
+from .expression import imports, parse, scalar_source
 
 BLOCK = 1024  # elements of a row that are summed before their total is rounded to the accumulator
 TILE = 1024  # columns at a time
@@ -79,14 +79,17 @@ class Types(NamedTuple):
 def types_of(row: Row, stored: dtype, out: dtype) -> Types:
     """The dtypes in which a row folds ``stored`` elements to an ``out`` result."""
     predicate = "!=" in row.term
-    raw = dtypes.uint8 if stored.category == BOOL else stored  # a bool is a byte, 0 or 1
+    raw = dtypes.uint8 if stored.category == BOOL else stored.plain  # a bool is a byte, 0 or 1
     if row.combine in (Combine.LARGEST, Combine.SMALLEST):
-        folded = dtypes.uint8 if predicate else raw
+        folded = dtypes.uint8 if predicate else dtypes.real_of(raw)
         return Types(raw, folded, folded)
     if out.is_floating_point:
         term = raw if predicate else out
         wide = row.combine is Combine.PRODUCT
         return Types(term, dtypes.float64 if wide else out, dtypes.float64)
+    if out.is_complex:
+        wide = row.combine is Combine.PRODUCT
+        return Types(out, dtypes.complex128 if wide else out, dtypes.complex128)
     narrow = row.combine is Combine.SUM and (predicate or raw.itemsize < 4)
     return Types(raw, dtypes.int32 if narrow else dtypes.int64, dtypes.int64)
 
@@ -209,7 +212,6 @@ def source(
     in_term, in_result = parse(row.term).names, parse(row.result).names
     term, constants = _formula(row.term, t.term, "T")
     result, result_constants = _formula(row.result, t.total, "F")
-    functions = sorted({*parse(row.term).functions, *parse(row.result).functions})
     leveled = t.partial is not t.total or t.total is dtypes.float64
     compensated = row.combine is Combine.SUM and x is dtypes.float64 is t.partial
 
@@ -241,13 +243,13 @@ def source(
             value = f"b{i}[k * s{i}]" if i <= m else f"q_{name}"
             finish.append(f"{name}_ = F({value})")
             result = re.sub(rf"\b{name}\b", f"{name}_", result)
-    finish += [f"answer = {result}", f"out[k * s{m + 1}] = {store('answer', out)}"]
+    finish += [f"answer = {result}", f"out[k * s{m + 1}] = {store('answer', out, t.total)}"]
 
     names = {f"p_{d.name}" for d in (raw, *kept, out)} | {"p_int64", "p_float64"}
     names |= {f"scratch_{d.name}" for d in (t.partial, t.total)}
     head = _HEAD.format(
         pointers=", ".join(sorted(names)),
-        functions=f"from jitgrad.kernels.scalar import {', '.join(functions)}" if functions else "",
+        functions=_imports(row, t),
         T=numpy_name(t.term),
         P=numpy_name(t.partial),
         A=numpy_name(t.total),
@@ -305,6 +307,12 @@ def source(
         load_total="total, error = totals[j], errors[j]" if compensated else "total = totals[j]",
         finish=_lines(finish, 12),
     )
+
+
+def _imports(row: Row, t: Types) -> str:
+    if t.term.is_complex == t.total.is_complex:
+        return imports((row.term, row.result), t.term)
+    return imports((row.term,), t.term) + "\n" + imports((row.result,), t.total)
 
 
 def _two_sum(total: str, error: str, part: str = "part") -> list[str]:

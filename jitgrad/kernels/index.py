@@ -26,17 +26,17 @@ from .elementwise import numpy_name
 Plan = tuple[drivers.Driver, np.ndarray]
 
 NOTHING_SEEN = (np.iinfo(np.int64).max, np.iinfo(np.int64).min)  # of `extremes`
-BY_SIZE = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+BY_SIZE = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
 
 _MOVE = """
 import numpy as np
-from jitgrad.kernels.abi import p_int64, p_{element}
+from jitgrad.kernels.abi import p_int64, p_{element}, p_{value}
 {imports}
 
 def kernel(p0, p1, p2, s0, s1, s2, n, extras):
     sizes = p_int64(extras)
     run, scale, t1, t2 = sizes[0], sizes[1], sizes[2], sizes[3]
-    places, elements, values = p_int64(p0), p_{element}(p1), p_{element}(p2)
+    places, elements, values = p_int64(p0), p_{element}(p1), p_{value}(p2)
     if run == 1:
         for i in range(n):
             e, v = places[i * s0] * scale + i * s1, i * s2
@@ -179,21 +179,27 @@ def helper(name: str) -> int:
 
 
 @functools.cache
-def mover(how: str, d: dtype) -> int:
-    """The address of a kernel that moves elements: ``take``, ``put``, or a way to combine them."""
-    element, imports = BY_SIZE[d.itemsize], ""
+def mover(how: str, d: dtype, given: dtype) -> int:
+    """The address of a kernel that moves elements: ``take``, ``put``, or a way to combine them.
+
+    ``d`` and ``given``, of elements and values, may differ in how they lie in memory.
+    """
+    element = value = BY_SIZE[d.itemsize]
+    imports = ""
+    if given is not d:
+        element, value = d.name, given.name
     if how == "take":
         statement = "values[v] = elements[e]"
     elif how == "put":
         statement = "elements[e] = values[v]"
     else:
-        element = d.name
+        element, value = d.name, given.name
         formula = _COMBINE[how][d.category == BOOL]
         stored = "np.uint8" if d.category == BOOL else numpy_name(d)
         if "maximum" in formula or "minimum" in formula:
             imports = "from jitgrad.kernels.scalar import maximum, minimum"
         statement = f"a, b = elements[e], values[v]; elements[e] = {stored}({formula})"
-    text = _MOVE.format(element=element, imports=imports, statement=statement)
+    text = _MOVE.format(element=element, value=value, imports=imports, statement=statement)
     return cache.kernel(text, 3)
 
 
@@ -205,12 +211,14 @@ def move(
     elements: Sequence[int],
     values: Sequence[int],
     scale: int = 1,
+    *,
+    given: dtype,
 ) -> Plan:
     """The plan that moves ``values`` to or from ``elements``; operands in the order of the call.
 
     Args:
         how: ``take``, ``put``, ``add``, ``prod``, ``amax`` or ``amin``.
-        d: the dtype of elements and values.
+        d, given: the dtypes of elements and values.
         shape: of the values.
         places, elements, values: strides over that shape; 0 for ``places`` along dimensions that
             are not indexed, and for ``elements`` along those that are.
@@ -229,7 +237,7 @@ def move(
     itemsizes = (8, d.itemsize, d.itemsize)
     extras = (run, scale, t1, t2)
     driver, spec = drivers.plan_lines(
-        mover(how, d), sizes, [p, e, v], itemsizes, extras=extras, work=max(run, 1)
+        mover(how, d, given), sizes, [p, e, v], itemsizes, extras=extras, work=max(run, 1)
     )
     return (driver if how == "take" else drivers.serial(3)), spec
 

@@ -45,8 +45,8 @@ from collections.abc import Mapping, Sequence
 from math import inf, prod
 from typing import NamedTuple
 
-from ..dtypes import dtype
-from ..layout import Layout, contiguous_strides, expand_strides
+from ..dtypes import PARTS, dtype
+from ..layout import Layout, contiguous_strides, expand_strides, layout, parts
 from . import extremum, fold, scan, softmax
 from .expression import parse
 from .fold import Combine, Row
@@ -101,6 +101,12 @@ def plan(
     **parameters: float,
 ) -> Program:
     """The program of a reduction; see the head of this module."""
+    inputs, outs = list(inputs), list(outs)
+    if kind in ("sum", "mean") and all(of.dtype in PARTS for of in (*inputs, *outs)):
+        # Complex sums are those of both parts, which lie like one more dimension.
+        if outs[0].ndim != inputs[0].ndim:
+            outs = [_with_dims(outs[0], inputs[0], dims)]
+        inputs, outs = [parts(x) for x in inputs], [parts(x) for x in outs]
     builder = Builder(len(inputs) + len(outs))
     x = inputs[0]
     dims = [d for d in dims if d < x.ndim]  # a 0-d tensor may be reduced along its dim 0
@@ -145,6 +151,14 @@ def plan(
     return builder.program()
 
 
+def _with_dims(out: Layout, x: Layout, dims: Sequence[int]) -> Layout:
+    """The layout of a result with the reduced dimensions put back, of size one."""
+    strides = iter(out.strides)
+    kept = [d not in dims for d in range(x.ndim)]
+    shape = tuple(n if keep else 1 for n, keep in zip(x.shape, kept, strict=True))
+    return layout(shape, tuple(next(strides) if keep else 0 for keep in kept), out.dtype)
+
+
 def plan_along(
     kind: str, inputs: Sequence[Layout], dim: int, out: Layout | Sequence[Layout]
 ) -> Program:
@@ -155,6 +169,8 @@ def plan_along(
     outs = [out] if isinstance(out, Layout) else out
     if kind in softmax.LINES:
         return softmax.plan(kind, inputs, dim, outs[0])
+    if kind == "cumsum" and inputs[0].dtype in PARTS and outs[0].dtype in PARTS:
+        return scan.plan(kind, parts(inputs[0]), dim, [parts(outs[0])])
     return scan.plan(kind, inputs[0], dim, outs)
 
 

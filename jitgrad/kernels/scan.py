@@ -17,6 +17,7 @@ from ..dtypes import BOOL, dtype
 from ..layout import Layout
 from . import cache
 from .elementwise import load, numpy_name, store
+from .expression import imports
 from .launch import Program, along
 
 TILE = 256  # lines that are walked together
@@ -137,10 +138,20 @@ def kernel(p0, p1, p2, s0, s1, s2, n, extras):
 """
 
 
+def _total(out: dtype) -> dtype:
+    """The dtype of a running total."""
+    if out.is_complex:
+        return dtypes.complex128
+    return dtypes.float64 if out.is_floating_point else dtypes.int64
+
+
 @functools.cache
 def _kernel(kind: str, x: dtype, out: dtype, columns: bool) -> int:
     identity, combine = SCANS[kind]
-    total = dtypes.float64 if out.is_floating_point else dtypes.int64
+    total = _total(out)
+    functions = _LOG_ADD if "log_add" in combine else ""
+    if functions and total.is_complex:
+        functions, combine = imports(("logaddexp(a, b)",), total), "logaddexp({a}, {b})"
     raw = dtypes.uint8 if x.category == BOOL else x
 
     def read(index: str) -> str:
@@ -148,7 +159,7 @@ def _kernel(kind: str, x: dtype, out: dtype, columns: bool) -> int:
         return f"A({load(f'a[{index}]', raw, raw)})"
 
     def write(index: str, value: str) -> str:
-        return f"out[{index}] = {store(value, out)}"
+        return f"out[{index}] = {store(value, out, total)}"
 
     def joined(a: str, b: str) -> str:
         return combine.format(a=a, b=b)
@@ -156,7 +167,7 @@ def _kernel(kind: str, x: dtype, out: dtype, columns: bool) -> int:
     text = (_HEAD + (_COLUMNS if columns else _ROWS)).format(
         pointers=", ".join(sorted({f"p_{raw.name}", f"p_{out.name}"})),
         a=total.name,
-        functions=_LOG_ADD if "log_add" in combine else "",
+        functions=functions,
         A=numpy_name(total),
         identity=identity,
         x=raw.name,

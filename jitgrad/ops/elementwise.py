@@ -121,6 +121,14 @@ op(
         "self": "where(exponent == 0, 0, grad * exponent * pow(self, exponent - 1))",
         "exponent": "grad * where((self == 0) & (exponent >= 0), 0, result * log(self))",
     },
+    complex_grad={
+        "exponent": "grad * where((self == 0) & (real(exponent) >= real(0)), 0,"
+        " conj(result) * log(conj(self)))",
+    },
+    complex_jvp={
+        "exponent": "grad * where((self == 0) & (real(exponent) >= real(0)), 0,"
+        " result * log(self))",
+    },
     node="PowBackward1",
     node_of_number="PowBackward0",
     node_of_left_number="PowBackward2",
@@ -141,12 +149,31 @@ op(
     "self",
     "abs(self)",
     grad={"self": "grad * sgn(self)"},
+    real_result=True,
+    complex_grad={"self": "grad * sgn(self)"},
+    complex_jvp={"self": "real(grad * conj(sgn(self)))"},
     categories=NUMBERS,
     aliases=("absolute",),
     doc="the absolute value",
 )
-op("sign", "self", "sgn(self)", grad={"self": "grad * 0"}, doc="-1, 0 or 1")
-op("sgn", "self", "sgn(self)", grad={"self": "grad * 0"}, doc="-1, 0 or 1")
+op(
+    "sign",
+    "self",
+    "sgn(self)",
+    grad={"self": "grad * 0"},
+    categories=REALS,
+    doc="-1, 0 or 1",
+)
+op(
+    "sgn",
+    "self",
+    "sgn(self)",
+    grad={"self": "grad * 0"},
+    complex_grad={
+        "self": "where(self == 0, 0, (grad - real(grad * conj(result)) * result) / abs(self))"
+    },
+    doc="-1, 0 or 1; of complex numbers self / abs(self)",
+)
 op(
     "square",
     "self",
@@ -169,6 +196,7 @@ op(
     "lerp",
     "self end weight",
     "where(abs(weight) < 0.5, self + weight * (end - self), end - (end - self) * (1 - weight))",
+    complex_forward="self + weight * (end - self)",
     categories=(FLOATING, COMPLEX),
     grad={"self": "grad * (1 - weight)", "end": "grad * weight", "weight": "grad * (end - self)"},
     node="LerpBackward1",
@@ -376,6 +404,8 @@ op(
     "self",
     "acosh(self)",
     grad={"self": "grad * rsqrt(self * self - 1)"},
+    complex_grad={"self": "grad * rsqrt(conj(self) - 1) * rsqrt(conj(self) + 1)"},
+    complex_jvp={"self": "grad * rsqrt(self - 1) * rsqrt(self + 1)"},
     promote=FLOAT,
     domain=(1.5, 3.0),
     aliases=("arccosh",),
@@ -416,6 +446,7 @@ op(
     "self",
     "erf(self)",
     promote=FLOAT,
+    categories=REALS,
     doc="the error function",
     grad={"self": "grad * 1.1283791670955126 * exp(-self * self)"},
 )
@@ -424,6 +455,7 @@ op(
     "self",
     "erfc(self)",
     promote=FLOAT,
+    categories=REALS,
     doc="1 - erf(self)",
     grad={"self": "grad * -1.1283791670955126 * exp(-self * self)"},
 )
@@ -432,6 +464,7 @@ op(
     "self",
     "erfinv(self)",
     promote=FLOAT,
+    categories=REALS,
     domain=(-0.8, 0.8),
     doc="the inverse of erf",
     grad={"self": "grad * 0.886226925452758 * exp(result * result)"},
@@ -462,7 +495,7 @@ op(
     "self * sigmoid(self)",
     method=False,
     inplace=False,
-    categories=(FLOATING, FLOATING),
+    categories=(FLOATING, COMPLEX),
     doc="self * sigmoid(self)",
     grad={"self": "grad * (sigmoid(self) * (1 + self * (1 - sigmoid(self))))"},
 )
@@ -609,6 +642,7 @@ for _name, _sign, _alias in (
         "self other",
         f"self {_sign} other",
         promote=COMPARE,
+        categories=REALS if "<" in _sign or ">" in _sign else (BOOL, COMPLEX),
         aliases=_alias,
         doc=f"self {_sign} other",
     )

@@ -17,10 +17,13 @@ _SQRT_2_OVER_PI = "0.7978845608028654"
 
 # Angles, signs and bits ---------------------------------------------------------------------------
 op("deg2rad", "self", "self * 0.017453292519943295", grad={"self": "grad * 0.017453292519943295"},
-   promote=_FLOAT, node="Deg2RadBackward0", doc="degrees as radians")  # fmt: skip
+   promote=_FLOAT, categories=_REALS, node="Deg2RadBackward0",
+   doc="degrees as radians")  # fmt: skip
 op("rad2deg", "self", "self * 57.29577951308232", grad={"self": "grad * 57.29577951308232"},
-   promote=_FLOAT, node="Rad2DegBackward0", doc="radians as degrees")  # fmt: skip
-op("signbit", "self", "signbit(self)", promote=_COMPARE, inplace=False, doc="the sign bit is set")
+   promote=_FLOAT, categories=_REALS, node="Rad2DegBackward0",
+   doc="radians as degrees")  # fmt: skip
+op("signbit", "self", "signbit(self)", promote=_COMPARE, inplace=False, categories=_REALS,
+   doc="the sign bit is set")  # fmt: skip
 op("isposinf", "self", "isinf(self) & (self > 0)", promote=_COMPARE, inplace=False,
    categories=_REALS, doc="whether +infinity")  # fmt: skip
 op("isneginf", "self", "isinf(self) & (self < 0)", promote=_COMPARE, inplace=False,
@@ -38,7 +41,10 @@ op("frexp_mantissa", "self exponent",
 op("frexp_exponent", "self", "frexp_exponent(self)", categories=(FLOATING, FLOATING), method=False,
    inplace=False, doc="the exponent that leaves a fraction in [0.5, 1)")  # fmt: skip
 op("angle", "self", f"where(self != self, self, where(self < 0, {_PI}, 0))", promote=_FLOAT,
-   grad={"self": "grad * 0"}, inplace=False, doc="0, or pi for negative numbers")  # fmt: skip
+   grad={"self": "grad * 0"}, inplace=False, doc="the argument: 0, or pi for negative numbers",
+   complex_forward="angle(self)", real_result=True,
+   complex_grad={"self": "where(self == 0, 0, grad * 1j * self / (self * conj(self)))"},
+   complex_jvp={"self": "where(self == 0, 0, real(grad * -1j / self))"})  # fmt: skip
 for _name, _doc in (("gcd", "the greatest common divisor"), ("lcm", "the least common multiple")):
     op(_name, "self other", f"{_name}(self, other)", categories=(INTEGER, INTEGER), doc=_doc)
 op("nan_to_num_with", "self nan posinf neginf",
@@ -47,24 +53,27 @@ op("nan_to_num_with", "self nan posinf neginf",
    method=False, node="NanToNumBackward0", doc="numbers for NaN and infinities")  # fmt: skip
 
 # Logarithms ---------------------------------------------------------------------------------------
-op("logit", "self", "log(self / (1 - self))", promote=_FLOAT, domain=(0.2, 0.8), method=False,
+op("logit", "self", "log(self / (1 - self))", promote=_FLOAT, categories=_REALS,
+   domain=(0.2, 0.8), method=False,
    grad={"self": "where((self >= 0) & (self <= 1), grad / (self * (1 - self)),"
                  " log(-abs(self) - 1))"},
    doc="log(self / (1 - self)), the inverse of sigmoid")  # fmt: skip
 _INSIDE = "minimum(maximum(self, eps), 1 - eps)"
-op("logit_within", "self eps", f"log({_INSIDE} / (1 - {_INSIDE}))", promote=_FLOAT, method=False,
+op("logit_within", "self eps", f"log({_INSIDE} / (1 - {_INSIDE}))", promote=_FLOAT,
+   categories=_REALS, method=False,
    grad={"self": "where((self >= eps) & (self <= 1 - eps), grad / (self * (1 - self)), 0)"},
    node="LogitBackward0", domain=(0.1, 0.9), doc="logit inside [eps, 1 - eps]")  # fmt: skip
 op("xlogy", "self other", "where(other != other, other, where(self == 0, 0, self * log(other)))",
-   promote=_FLOAT, domain=(0.5, 2.0), method=False, node="XlogyBackward0", left_number=True,
+   promote=_FLOAT, categories=_REALS, domain=(0.5, 2.0), method=False, node="XlogyBackward0",
+   left_number=True,
    grad={"self": "where((self == 0) & (other <= 0), 0, where(grad == 0, 0, grad * log(other)))",
          "other": "grad * self / other"},
    node_of_number="XlogyBackward2", node_of_left_number="XlogyBackward1",
    doc="self * log(other), 0 where self is")  # fmt: skip
 op("xlog1py", "self other",
    "where(other != other, other, where(self == 0, 0, self * log1p(other)))",
-   promote=_FLOAT, domain=(0.5, 2.0), method=False, inplace=False, node="SpecialXlog1PyBackward0",
-   left_number=True,
+   promote=_FLOAT, categories=_REALS, domain=(0.5, 2.0), method=False, inplace=False,
+   node="SpecialXlog1PyBackward0", left_number=True,
    grad={"self": "where((self == 0) & (other <= -1), 0, where(grad == 0, 0, grad * log1p(other)))",
          "other": "grad * self / (other + 1)"},
    doc="self * log1p(other), 0 where self is")  # fmt: skip

@@ -18,9 +18,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..dtypes import BOOL, COMPLEX
+from ..dtypes import BOOL, COMPLEX, dtype
 from ..kernels.elementwise import CONDITIONS
-from ..kernels.expression import parse
+from ..kernels.expression import conjugated, parse
+
+_NOT_CONJUGATED = CONDITIONS | {"grad"}
 
 
 class Promotion(enum.Enum):
@@ -43,6 +45,10 @@ class Elementwise:
         forward: the formula of the result.
         grad: the formula of each differentiable input's gradient.
         underived: inputs whose derivative is refused in backward, and how the error names it.
+        real_result: whether the result of complex numbers is real (a magnitude).
+        complex_forward: the formula of complex numbers, where it is another.
+        complex_grad: those of gradients, where the function is not holomorphic.
+        complex_jvp: and how its tangents follow, where that is not the same formula.
         doc: one sentence for the docstring; the rest of it is derived.
         promote: how dtypes follow.
         categories: the lowest and the highest dtype category that is accepted.
@@ -62,6 +68,10 @@ class Elementwise:
     forward: str
     grad: Mapping[str, str] = field(default_factory=dict)
     underived: Mapping[str, str] = field(default_factory=dict)
+    real_result: bool = False
+    complex_forward: str = ""
+    complex_grad: Mapping[str, str] = field(default_factory=dict)
+    complex_jvp: Mapping[str, str] = field(default_factory=dict)
     doc: str = ""
     promote: Promotion = Promotion.ARITHMETIC
     categories: tuple[int, int] = (BOOL, COMPLEX)
@@ -78,7 +88,8 @@ class Elementwise:
 
     def __post_init__(self) -> None:
         known = {*self.inputs, "grad", "result"}
-        for text in (self.forward, *self.grad.values()):
+        derivatives = (self.grad, self.complex_grad, self.complex_jvp)
+        for text in (self.forward, *(text for d in derivatives for text in d.values())):
             unknown = set(parse(text).names) - known
             if unknown:
                 raise ValueError(f"{self.name}: formula {text!r} names unknown {sorted(unknown)}")
@@ -92,6 +103,31 @@ class Elementwise:
     @property
     def node_name(self) -> str:
         return self.node or camel_case(self.name) + "Backward0"
+
+    def formula(self, compute: dtype) -> str:
+        """The formula of the result in the dtype of the computation."""
+        return self.complex_forward if self.complex_forward and compute.is_complex else self.forward
+
+    def gradient(self, name: str, compute: dtype) -> str:
+        """The formula of an input's gradient in the dtype of the computation.
+
+        Of complex numbers it is PyTorch's: dL/dx + i dL/dy for z = x + iy. Of a holomorphic
+        function with the derivative f' that is ``grad * conj(f')``; a formula is linear in
+        ``grad``, and its functions commute with conj, so its other names are conjugated.
+        """
+        if not compute.is_complex:
+            return self.grad[name]
+        found = self.complex_grad.get(name)
+        return found or conjugated(self.grad[name], _NOT_CONJUGATED)
+
+    def tangent(self, name: str, compute: dtype) -> str:
+        """The formula of the part that an input's tangent, named ``grad``, has in the result's."""
+        if not compute.is_complex:
+            return self.grad[name]
+        for formulas in (self.complex_jvp, self.complex_grad):
+            if name in formulas:
+                return formulas[name]
+        return self.grad[name]
 
     @property
     def booleans(self) -> frozenset[str]:
@@ -123,6 +159,8 @@ class Structured:
         jvp: for inputs, a function that turns the input's ``tangent`` into its part of the
             result's, of parameters named as for ``grad``. Without it the gradient formula is
             transposed (dispatch/tangents.py), which is right for every row, and slower.
+        holomorphic: whether formulas are those of complex numbers too, once all but the incoming
+            gradient is conjugated (see Elementwise.gradient); else they say themselves what to do.
         edges: how many inputs a node has edges for: what follows the last differentiable one (an
             index, a weight) is saved, but not followed.
         together: the inputs whose gradients are made by one function, ``joint``; ``grad`` has
@@ -136,6 +174,7 @@ class Structured:
     outputs: int = 1
     fresh: bool = False
     jvp: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    holomorphic: bool = True
     parameters: Mapping[str, tuple[str, ...]] = field(init=False)
     jvp_parameters: Mapping[str, tuple[str, ...]] = field(init=False)
     edges: int = field(init=False)

@@ -8,36 +8,40 @@ over Tensors; those that leave elements out put the gradient into zeros at the v
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from ..dtypes import CONJUGATED, NEGATED, OF_PARTS, dtype
 from ..layout import (
     Layout,
     Shape,
     Strides,
     infer_shape,
     normalize_dim,
+    parts,
     view_strides,
 )
 from .table import Structured, structured
 
 Geometry = tuple[Shape, Strides, int]
+Reread = tuple[Shape, Strides, int, dtype]  # a view that reads the elements as another dtype
 
 
 class View(NamedTuple):
     """A view operator: its geometry and its row in the table."""
 
-    geometry: Callable[..., Geometry]
+    geometry: Callable[..., Geometry | Reread]
     row: Structured
     parameters: tuple[str, ...]  # of the geometry, the layout left out
 
 
 VIEWS: dict[str, View] = {}
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _view(
     grad: Callable[..., Any], node: str = "", named: str = ""
-) -> Callable[[Callable[..., Geometry]], Callable[..., Geometry]]:
-    def add(geometry: Callable[..., Geometry]) -> Callable[..., Geometry]:
+) -> Callable[[_Function], _Function]:
+    def add(geometry: _Function) -> _Function:
         name = named or geometry.__name__
         row = structured(name, "self", grad={"self": grad}, node=node, fresh=True)
         parameters = geometry.__code__.co_varnames[1 : geometry.__code__.co_argcount]
@@ -282,6 +286,52 @@ def as_strided(self: Layout, size: Shape, stride: Strides, storage_offset: int) 
 @_view(lambda grad: grad, node="AliasBackward0")
 def alias(self: Layout) -> Geometry:
     return self.shape, self.strides, 0
+
+
+# Complex numbers ----------------------------------------------------------------------------------
+# With gradients dL/dx + i dL/dy, each of these is a linear function of the parts whose adjoint is
+# its inverse.
+@_view(lambda grad: grad.contiguous().resolve_neg()._seen("view_as_complex", ()))
+def view_as_real(self: Layout) -> Reread:
+    if not self.dtype.is_complex:
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    if self.dtype.conjugated:
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate "
+            "tensor so you can view it as real, use self.resolve_conj(); however, be warned that "
+            "the resulting tensor will NOT alias the original."
+        )
+    result = parts(self)
+    return result.shape, result.strides, 0, result.dtype
+
+
+@_view(lambda grad: grad.resolve_conj()._seen("view_as_real", ()))
+def view_as_complex(self: Layout) -> Reread:
+    if self.dtype not in OF_PARTS:
+        raise RuntimeError(
+            "view_as_complex is only supported for float and double tensors, but got a tensor of "
+            f"scalar type: {self.dtype.tensor_type.removesuffix('Tensor')}"
+        )
+    if not self.ndim:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if self.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if self.strides[-1] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(s % 2 for s in self.strides[:-1]):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    strides = tuple(s // 2 for s in self.strides[:-1])
+    return self.shape[:-1], strides, 0, OF_PARTS[self.dtype]
+
+
+@_view(lambda grad: grad._seen("conj", ()))
+def conj(self: Layout) -> Reread:
+    return self.shape, self.strides, 0, CONJUGATED[self.dtype]
+
+
+@_view(lambda grad: -grad)
+def neg_view(self: Layout) -> Reread:
+    return self.shape, self.strides, 0, NEGATED[self.dtype]
 
 
 def attributes(view: View, arguments: tuple[Any, ...]) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ from tests.oracle import compare
 from tests.oracle.exceptions import reason
 from tests.oracle.libraries import jitgrad, torch_or_skip
 
-DTYPES = ("float64", "float32", "int64", "bool")
+DTYPES = ("float64", "float32", "complex128", "int64", "bool")
 # One operator or two for each template of kernels are run in 16 bits too, on the first samples.
 HALVES = {
     "bfloat16": (
@@ -44,6 +44,7 @@ LARGEST = 20_000  # elements of an input; larger samples test nothing that small
 # Sums in another order, elementary functions rounded another way, both amplified by a formula.
 _TOLERANCE = {
     "float64": (1e-9, 1e-9),
+    "complex128": (1e-9, 1e-9),
     "float32": (1e-4, 2e-5),
     "float16": (4e-3, 2e-3),
     "bfloat16": (3e-2, 1.6e-2),
@@ -117,6 +118,7 @@ class Memory:
     strides: tuple[int, ...]
     offset: int
     requires_grad: bool
+    bits: tuple[str, ...] = ()  # conj, neg
 
     @staticmethod
     def of(tensor: Any) -> Memory:
@@ -125,21 +127,26 @@ class Memory:
         there = tensor.layout == torch.strided and tensor.device.type == "cpu"
         if not there or not hasattr(jitgrad(), name):
             raise Inconvertible(f"{tensor.layout}, {tensor.device}, {name}")
-        if tensor.numel() > LARGEST or tensor.is_conj() or tensor.is_neg():
-            raise Inconvertible("size, or conjugate")
+        if tensor.numel() > LARGEST:
+            raise Inconvertible("size")
         plain = tensor.detach()
+        bits = tuple(bit for bit in ("conj", "neg") if getattr(tensor, f"is_{bit}")())
+        for bit in bits:
+            plain = plain.conj() if bit == "conj" else torch._neg_view(plain)
         itemsize = plain.element_size()
         count = plain.untyped_storage().nbytes() // itemsize
         memory = plain.as_strided((count,), (1,), 0)
         flat = (memory.view(torch.int16) if name == "bfloat16" else memory).numpy().copy()
         return Memory(
             flat, name, tuple(plain.shape), plain.stride(), plain.storage_offset(),
-            tensor.requires_grad,
+            tensor.requires_grad, bits,
         )  # fmt: skip
 
     def build(self, lib: Any) -> Any:
         flat = lib.from_numpy(self.flat.copy()).view(getattr(lib, self.dtype)).clone()
         tensor = flat.as_strided(self.shape, self.strides, self.offset).detach()
+        for bit in self.bits:
+            tensor = (tensor.conj() if bit == "conj" else tensor._neg_view()).detach()
         return tensor.requires_grad_() if self.requires_grad else tensor
 
 
@@ -170,7 +177,7 @@ def describe(value: Any) -> Any:
         return [describe(x) for x in value]
     if isinstance(value, dict):
         return {key: describe(x) for key, x in value.items()}
-    if isinstance(value, complex) or callable(value):
+    if callable(value):
         raise Inconvertible(repr(value))
     return value
 
@@ -234,6 +241,14 @@ class Sample:
         return Sample(*(_no_grad(x) for x in (self.input, self.args, self.kwargs)))
 
 
+def _memories(value: Any) -> Iterator[Memory]:
+    if isinstance(value, Memory):
+        yield value
+    elif isinstance(value, tuple | list | dict):
+        for x in value.values() if isinstance(value, dict) else value:
+            yield from _memories(x)
+
+
 def _no_grad(value: Any) -> Any:
     if isinstance(value, Memory):
         return replace(value, requires_grad=False)
@@ -248,7 +263,11 @@ def samples(op: Any, dtype: str) -> Iterator[Sample]:
     """The first samples of an entry, and some spread over the rest."""
     torch = torch_or_skip()
     d = getattr(torch, dtype)
-    wants = "float" in dtype and op.supports_autograd and d in op.supported_backward_dtypes("cpu")
+    wants = (
+        ("float" in dtype or "complex" in dtype)
+        and op.supports_autograd
+        and d in op.supported_backward_dtypes("cpu")
+    )
     with warnings.catch_warnings(), _generators_kept():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
@@ -403,16 +422,23 @@ def _variants(op: Any, sample: Sample) -> Iterator[tuple[str, Callable[[Any], An
         yield "out", written, 0
 
 
+def _tolerance(dtype: str, sample: Sample) -> tuple[float, float]:
+    """The errors allowed for a sample: those of its coarsest dtype."""
+    names = {dtype, *(x.dtype for x in _memories((sample.input, sample.args, sample.kwargs)))}
+    known = (_TOLERANCE[name] for name in names if name in _TOLERANCE)
+    return max(known, default=_TOLERANCE["float32"])
+
+
 def compared(op: Any, dtype: str) -> dict[str, list[str]]:
     """What differs between the libraries on an entry's samples, by aspect."""
     torch, lib = torch_or_skip(), jitgrad()
     found: dict[str, list[str]] = {}
-    rtol, atol = _TOLERANCE.get(dtype, _TOLERANCE["float32"])
     for sample in samples(op, dtype):
+        rtol, atol = _tolerance(dtype, sample)
         for variant, call, order in _variants(op, sample):
             if dtype in HALVES and variant != "function":  # the same kernels
                 continue
-            second = order == 2 and dtype == "float64" and op.supports_gradgrad
+            second = order == 2 and dtype in ("float64", "complex128") and op.supports_gradgrad
             options = compare.Options(
                 grad=2 if second else min(order, 1), grad_fn=False, version=False, rtol=rtol,
                 atol=atol, strides="loose",

@@ -260,6 +260,14 @@ STRUCTURED_CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "householder_product": (jg.linalg.householder_product, [(3, 2), (2,)]),
     "ormqr": (jg.ormqr, [(3, 2), (2,), (3, 2)]),
     "lstsq": (lambda x, y: jg.linalg.lstsq(x, y, driver="gels")[:2], [(3, 2), (3, 2)]),
+    "complex": (jg.complex, [(2, 3), (3,)]),
+    "polar": (jg.polar, [(2, 3), (3,)]),
+    "conj": (lambda x, y: jg.complex(x, y).conj() * 1j, [(3,), (3,)]),
+    "conj_physical": (lambda x, y: jg.conj_physical(jg.complex(x, y)) * 1j, [(3,), (3,)]),
+    "view_as_real": (lambda x, y: jg.view_as_real(jg.complex(x, y)) ** 2, [(3,), (3,)]),
+    "view_as_complex": (lambda x: jg.view_as_complex(x.contiguous()) ** 2, [(3, 2)]),
+    "neg_view": (lambda x, y: jg.complex(x, y).conj().imag ** 2, [(3,), (3,)]),
+    "eig": (lambda x: jg.linalg.eigvals(_positive(x)), [(3, 3)]),
 }
 
 
