@@ -32,7 +32,7 @@ class Config(NamedTuple):
     context: int = 64
     size: int = 128
     heads: int = 4
-    layers: int = 3
+    layers: int = 2
     batch: int = 16
     rate: float = 1e-3
 

@@ -32,7 +32,7 @@ from .launch import Nest
 from .reduction import bits
 
 SCORES = 32768  # that a block has at most, if it has more than SMALLEST queries
-SMALLEST = 32
+SMALLEST = 64
 
 _HEAD = """
 import numpy as np
@@ -200,8 +200,10 @@ def _kernel(text: str, t: dtype, operands: int, advanced: int) -> int:
     return cache.kernel(head + text.format(**names), operands)
 
 
-def _block(queries: int, keys: int) -> int:
-    return min(max(queries, 1), max(SMALLEST, SCORES // max(keys, 1)))
+def _block(queries: int, keys: int, causal: bool) -> int:
+    """How many queries are taken together; few if those scores are not wanted that are later."""
+    most = SMALLEST if causal else max(SMALLEST, SCORES // max(keys, 1))
+    return min(max(queries, 1), most)
 
 
 def _extras(
@@ -210,7 +212,7 @@ def _extras(
 ) -> tuple[list[int], int]:  # fmt: skip
     queries, width = q.shape[-2:]
     keys, out_width = v.shape[-2:]
-    block = _block(queries, keys)
+    block = _block(queries, keys, causal)
     steps = expand_strides(mask.shape, mask.strides, (*q.shape[:-1], keys))[-2:]
     extras = [core(q.dtype.name, None), queries, keys, width, out_width, block]
     extras += [int(causal), int(masked), bits(scale)]
