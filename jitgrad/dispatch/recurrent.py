@@ -21,11 +21,10 @@ from ..dtypes import HALVES, int64
 from ..kernels import recurrent as kernels
 from ..kernels.recurrent import CELLS
 from ..layout import dense_layout
-from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor
-from .convert import clone, contiguous, to
+from .convert import copied, copy_elements, to
 from .creation import zeros
 from .elementwise import functions
 from .make import alias, dense, fresh
@@ -35,7 +34,7 @@ from .record import StructuredNode, node_class, record
 from .reduction import sum as reduce_sum
 from .rows import index_select
 from .shape import cat
-from .view import narrow, reshape, seen, t
+from .view import bare_view_of, narrow, reshape, seen, t
 
 _f = functions
 _plans = PlanCache()
@@ -85,76 +84,93 @@ def steps_of(sizes: tuple[int, ...], reverse: bool) -> Steps:
 
 # The operation ------------------------------------------------------------------------------------
 def _run(kind: str, backward: bool, operands: Sequence[Tensor | None], steps: Steps, units: int,
-         width: int, projected: bool, given: bool = True) -> None:  # fmt: skip
+         width: int, weight: tuple[int, int], projected: bool, given: bool) -> None:  # fmt: skip
     """Launch a pass; an operand that is missing (None) is one that the kernel does not look at."""
     if not steps.total:
         return
-    present = [x for x in operands if x is not None]
-    rows = tuple(0 if x is None or x.layout.ndim < 2 else x.layout.strides[0] for x in operands)
-    d = present[0].layout.dtype
-    key = (kind, backward, rows, steps, units, width, projected, given, d)
+    first = operands[0]
+    assert first is not None
+    d = first.layout.dtype
+    rows = tuple([0 if x is None or x.layout.ndim < 2 else x.layout.strides[0] for x in operands])
+    key = (kind, backward, rows, steps, units, width, weight, projected, given, d)
     plan = _plans.get(key)
     if plan is None:
-        made = kernels.plan(kind, d, backward, rows, steps.rows, units, width,
+        made = kernels.plan(kind, d, backward, rows, steps.rows, units, width, weight,
                             projected=projected, given=given)  # fmt: skip
-        plan = _plans.add(key, (*made, np.arange(steps.batch)))
+        plan = _plans.add(key, (*made, np.arange(steps.batch).view(np.uint8)))
     run, spec, numbers = plan
     buffers: list[Any] = []
     for x in operands:
-        x = present[0] if x is None else x
+        if x is None:
+            x = first
         buffers += (x.storage.buffer, x.offset)
-    run(spec, *buffers, numbers.view(np.uint8), 0)
+    run(spec, *buffers, numbers, 0)
+
+
+# Formulas see no history: all views in them are bare.
+def _turned(x: Tensor) -> Tensor:
+    return bare_view_of(x, "t", ())
+
+
+def _part(x: Tensor, dim: int, start: int, size: int) -> Tensor:
+    if size == x.layout.shape[dim]:
+        return x
+    return bare_view_of(x, "slice", (dim, start, start + size, 1))
+
+
+def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The elements in another shape, contiguous; a copy if they are not."""
+    x = x if x.layout.contiguous else copied(x, dense_layout(x.layout.shape, x.layout.dtype))
+    return x if x.layout.shape == shape else bare_view_of(x, "view", (shape,))
 
 
 def _shared(x: Tensor) -> Tensor:
     """A matrix that all rows share: as one long vector, which has no distance between rows."""
-    return reshape(contiguous(alias(x)), (-1,))
+    return _shaped(x, (x.layout.numel,))
 
 
-def _blocks(kind: str, x: Tensor, units: int, dim: int) -> list[tuple[Tensor, int, int]]:
+def _copy(x: Tensor) -> Tensor:
+    return copied(x, dense_layout(x.layout.shape, x.layout.dtype))
+
+
+def _blocks(kind: str, x: Tensor, units: int) -> list[tuple[Tensor, int, int]]:
     """The parts of a weight or bias of the inputs, each with its column and number of columns."""
     return [
-        (narrow(x, dim, first * units, count * units), column * units, count * units)
+        (_part(x, 0, first * units, count * units), column * units, count * units)
         for first, count, column in CELLS[kind].blocks
     ]
-
-
-def _bias(kind: str, values: Mapping[str, Tensor], units: int) -> Tensor:
-    """The bias of each column."""
-    cell = CELLS[kind]
-    total = zeros(cell.kept * units, dtype=values["w_hh"].layout.dtype)
-    if "b_hh" in values:
-        array = total._array()
-        array[: cell.gates * units] = values["b_hh"].detach()._array()
-        for part, column, count in _blocks(kind, values["b_ih"].detach(), units, 0):
-            array[column : column + count] += part._array()
-    return total
 
 
 def _forward(kind: str, values: dict[str, Tensor], steps: Steps) -> tuple[Tensor, ...]:
     """The output and the final states; what backward will need is added to ``values``."""
     cell, d = CELLS[kind], values["w_hh"].layout.dtype
-    plain = {name: alias(x) for name, x in values.items()}
-    hidden, projection = plain["hx"], plain.get("w_hr")
-    units, width = plain["w_hh"].layout.shape[0] // cell.gates, hidden.layout.shape[1]
-    flat = contiguous(reshape(plain["input"], (steps.total, plain["input"].layout.shape[-1])))
+    hidden, weight, projection = values["hx"], values["w_hh"], values.get("w_hr")
+    units, width = weight.layout.shape[0] // cell.gates, hidden.layout.shape[1]
+    of = values["input"].layout
+    flat = _shaped(values["input"], (steps.total, of.shape[-1]))
     columns = (steps.total, cell.kept * units)
     # Columns that the products with the input leave out must be zero for those with the state.
     gates = dense(columns, d) if cell.kept == cell.gates else zeros(*columns, dtype=d)
-    for part, column, count in _blocks(kind, plain["w_ih"], units, 0):
-        product(flat, t(part), narrow(gates, 1, column, count), False)
-    out = dense((*plain["input"].layout.shape[:-1], width), d)
-    state = clone(hidden, memory_format=contiguous_format)
-    memory = clone(plain["cx"], memory_format=contiguous_format) if "cx" in plain else None
-    rows = reshape(out, (steps.total, width))
+    for part, column, count in _blocks(kind, values["w_ih"], units):
+        product(flat, _turned(part), _part(gates, 1, column, count), False)
+    out = dense((*of.shape[:-1], width), d)
+    state = _copy(hidden)
+    memory = _copy(values["cx"]) if "cx" in values else None
     previous = dense((steps.total, units), d) if cell.carried != "none" else None
     raw = None if projection is None else dense((steps.total, units), d)
+    if len(steps.rows) > 1:  # rows of weights that one product reads side by side
+        weights, distances = _shared(_turned(weight)), (cell.gates * units, 1)
+    else:
+        weights, distances = _shared(weight), (1, width)
+    biased = "b_hh" in values
     _run(
         kind,
         False,
-        (gates, _shared(t(plain["w_hh"])), _bias(kind, values, units), state, memory, rows,
-         previous, raw, None if projection is None else _shared(t(projection))),
-        steps, units, width, projection is not None,
+        (gates, weights, _shared(values["b_hh"]) if biased else None, state, memory,
+         _shaped(out, (steps.total, width)), previous, raw,
+         None if projection is None else _shared(_turned(projection)),
+         _shared(values["b_ih"]) if biased else None),
+        steps, units, width, distances, projection is not None, biased,
     )  # fmt: skip
     kept = {"gates": gates, "previous": previous, "raw": raw}
     if kind == "lstm":  # the others have it in what is kept, and let the caller write the output
@@ -174,11 +190,9 @@ def _gradients(wanted: Sequence[bool], grad: Any, values: dict[str, Any]) -> tup
 
     def incoming(index: int, like: Tensor) -> Tensor:
         given = grad[index]
-        if given is None:
-            return zeros(*like.layout.shape, dtype=d)
-        return clone(given, memory_format=contiguous_format)
+        return zeros(*like.layout.shape, dtype=d) if given is None else _copy(given)
 
-    entering = None if grad[0] is None else contiguous(reshape(grad[0], (steps.total, width)))
+    entering = None if grad[0] is None else _shaped(grad[0], (steps.total, width))
     state = incoming(1, hidden)
     memory = incoming(2, values["cx"]) if "cx" in values else None
     columns = dense(values["gates"].layout.shape, d)
@@ -187,37 +201,36 @@ def _gradients(wanted: Sequence[bool], grad: Any, values: dict[str, Any]) -> tup
         kind,
         True,
         (values["gates"], _shared(values["w_hh"]), entering, state, memory, columns,
-         values.get("previous"), total, None if projection is None else _shared(projection)),
-        steps, units, width, projection is not None, entering is not None,
+         values.get("previous"), total, None if projection is None else _shared(projection), None),
+        steps, units, width, (width, 1), projection is not None, entering is not None,
     )  # fmt: skip
 
     found: dict[str, Tensor] = {"hx": state}
     wants = {name for name, flag in zip(names, wanted, strict=True) if flag}
     if memory is not None:
         found["cx"] = memory
-    of_hidden = narrow(columns, 1, 0, cell.gates * units)
+    of_hidden = _part(columns, 1, 0, cell.gates * units)
+    of = values["input"].layout
     if "input" in wants:
-        of = values["input"].layout
         target = dense((steps.total, of.shape[-1]), d)
-        for i, (part, column, count) in enumerate(_blocks(kind, values["w_ih"], units, 0)):
-            product(narrow(columns, 1, column, count), part, target, i > 0)
-        found["input"] = reshape(target, of.shape)
+        for i, (part, column, count) in enumerate(_blocks(kind, values["w_ih"], units)):
+            product(_part(columns, 1, column, count), part, target, i > 0)
+        found["input"] = _shaped(target, of.shape)
     if "w_ih" in wants:
-        flat = reshape(values["input"], (steps.total, values["input"].layout.shape[-1]))
+        flat = _shaped(values["input"], (steps.total, of.shape[-1]))
         target = found["w_ih"] = fresh(dense_layout(values["w_ih"].layout.shape, d))
-        for part, column, count in _blocks(kind, target, units, 0):
-            product(t(narrow(columns, 1, column, count)), flat, part, False)
+        for part, column, count in _blocks(kind, target, units):
+            product(_turned(_part(columns, 1, column, count)), flat, part, False)
     if "w_hh" in wants:
         found["w_hh"] = _of_hidden_weight(of_hidden, values, steps, width)
-    if "b_hh" in wants:
-        found["b_hh"] = reduce_sum(of_hidden, 0)
-    if "b_ih" in wants:
-        found["b_ih"] = cat(
-            [reduce_sum(narrow(columns, 1, column * units, count * units), 0)
-             for _, count, column in cell.blocks]
-        )  # fmt: skip
+    if "b_hh" in wants or "b_ih" in wants:
+        sums = reduce_sum(columns, 0)
+        found["b_hh"] = _copy(_part(sums, 0, 0, cell.gates * units))
+        target = found["b_ih"] = dense(values["b_ih"].layout.shape, d)
+        for part, column, count in _blocks(kind, target, units):
+            copy_elements(_part(sums, 0, column, count), part)
     if total is not None and "w_hr" in wants:
-        found["w_hr"] = product(t(total), values["raw"])
+        found["w_hr"] = product(_turned(total), values["raw"])
     return tuple(found[n] if flag else None for n, flag in zip(names, wanted, strict=True))
 
 
@@ -226,17 +239,18 @@ def _of_hidden_weight(
 ) -> Tensor:
     """The gradient of the weights of the hidden state: columns times the states before."""
     if values["kind"] == "gru":
-        return product(t(columns), values["previous"])
+        return product(_turned(columns), values["previous"])
+    initial = values["hx"]
+    if len(steps.rows) == 1:
+        return product(_turned(columns), initial)
     out = values["out"] if "out" in values else values["gates"]
-    initial, out = values["hx"], reshape(alias(out), (steps.total, width))
+    out = _shaped(out, (steps.total, width))
     if not steps.even:
-        return product(t(columns), steps.before(alias(initial), out))
+        return product(_turned(columns), steps.before(alias(initial), out))
     batch, rest = steps.batch, steps.total - steps.batch
     first, others, before = (rest, 0, batch) if steps.reverse else (0, batch, 0)
-    result = product(t(narrow(columns, 0, first, batch)), initial)
-    if rest:
-        product(t(narrow(columns, 0, others, rest)), narrow(out, 0, before, rest), result)
-    return result
+    result = product(_turned(_part(columns, 0, first, batch)), initial)
+    return product(_turned(_part(columns, 0, others, rest)), _part(out, 0, before, rest), result)
 
 
 # In single operations -----------------------------------------------------------------------------
@@ -342,6 +356,7 @@ def _row(kind: str, names: tuple[str, ...]) -> type[StructuredNode]:
         " ".join(names),
         grad={" ".join(followed): _formula(("kind", "steps", *names))},
         outputs=3 if "cx" in names else 2,
+        fresh=True,
         node="MkldnnRnnLayerBackward0" if kind == "lstm" else "RnnLayerBackward0",
     )
     return node_class(row)

@@ -12,8 +12,9 @@ backward pass its gradient after its first step is that of its initial state.
 
 ==========  ====================================================================================
 extras      address of the gemm core, number of steps, units, width of the output, whether it is
-            projected, whether there is a gradient of the output; then start and count of each
-            step in the order of the forward pass
+            projected, whether there is a bias (backward: a gradient of the output), distance of the
+            weights of neighbouring states and columns; then start and count of each step in the
+            order of the forward pass
 ==========  ====================================================================================
 """
 
@@ -29,7 +30,7 @@ from ..dtypes import dtype
 from . import cache, drivers
 from .gemm import drivers as gemm
 
-ARITY = 10
+ARITY = 11
 TILE = 128  # units computed at a time, in arrays that LLVM knows to be no one else's
 ROWS = 8  # of the batch that one task takes
 
@@ -41,8 +42,8 @@ class Cell(NamedTuple):
         gates: rows of the weights for each unit.
         keeps: what is kept for the backward pass; before, these columns hold the products of the
             weights with the input and the state, ``x0``, ``x1`` ...
-        blocks: where the products with the input go: first gate, number of gates, first column. The
-            products with the state go to the first columns.
+        blocks: where the products with the input go, and their bias: first gate, number of gates,
+            first column. The products with the state, and their bias, go to the first columns.
         carried: which state the formulas name as ``c``: the cell's, the hidden one, or none.
         forward: from the columns (with the bias) and ``c`` to what is kept, ``c`` and ``h``.
         backward: from what is kept, ``c`` before the step, ``dh`` and ``dc`` to the gradients of
@@ -98,10 +99,10 @@ from jitgrad.kernels.scalar import maximum, sigmoid, tanh, where
 zero, one = np.{t}(0), np.{t}(1)
 
 @njit(error_model="numpy")
-def product(core, spec, m, n, k, a, a_row, b, b_row, c, c_row, accumulate):
+def product(core, spec, m, n, k, a, a_row, b, b_row, b_col, c, c_row, accumulate):
     s = p_int64(spec)
     s[0], s[1], s[2], s[3], s[4], s[5] = 0, m, n, k, a_row, 1
-    s[6], s[7], s[8], s[9], s[10] = b_row, 1, c_row, 1, accumulate
+    s[6], s[7], s[8], s[9], s[10] = b_row, b_col, c_row, 1, accumulate
     call_core(core, spec, a, b, c, 0, 1)
 
 @njit(error_model="numpy")
@@ -113,23 +114,32 @@ def copy(source, target, n):
 def kernel({pointers}, {strides}, n, extras):
     e = p_int64(extras)
     core, steps, units, width, projected, given = e[0], e[1], e[2], e[3], e[4], e[5]
+    w_row, w_col = e[6], e[7]
     spec = allocate(88)
-    own = p_int64(p9)[0]
+    own = p_int64(p10)[0]
     {scratch}
     {body}
     release(spec)
 """
 
-# gates, weight, bias, hidden state, cell state, output, previous, raw, weight of the projection
+# gates, weight, bias of the states, hidden state, cell state, output, previous, raw, weight of the
+# projection, bias of the inputs
 _FORWARD = """
     carried = {carried}
+    sums = allocate({kept} * units * {size})
+    bias, of_state, of_input = p_{t}(sums), p_{t}(p2), p_{t}(p9)
+    for j in range({kept} * units):
+        bias[j] = zero
+    if given:
+        for j in range({hidden} * units):
+            bias[j] = of_state[j]
+        {add_bias}
     for t in range(steps):
-        start, count = e[6 + 2 * t], min(n, e[7 + 2 * t] - own)
+        start, count = e[8 + 2 * t], min(n, e[9 + 2 * t] - own)
         if count <= 0:
             continue
         gates, out = p0 + start * s0 * {size}, p5 + start * s5 * {size}
-        product(core, spec, count, {hidden} * units, width, p3, s3, p1, {hidden} * units, gates, s0,
-                1)
+        product(core, spec, count, {hidden} * units, width, p3, s3, p1, w_row, w_col, gates, s0, 1)
         raw = p7 + start * s7 * {size} if projected else out
         raw_row = s7 if projected else s5
         for b in range(count):
@@ -139,7 +149,7 @@ _FORWARD = """
             for low in range(0, units, {tile}):
                 m = min({tile}, units - low)
                 place = gates + (b * s0 + low) * {size}
-                shift = p2 + low * {size}
+                shift = sums + low * {size}
                 {views}
                 c_ = p_{t}(state + low * {size})
                 for j in range(m):
@@ -158,9 +168,10 @@ _FORWARD = """
                 for j in range(m):
                     target[j] = new_h[j]
         if projected:
-            product(core, spec, count, width, units, raw, raw_row, p8, width, out, s5, 0)
+            product(core, spec, count, width, units, raw, raw_row, p8, width, 1, out, s5, 0)
         for b in range(count):
             copy(out + b * s5 * {size}, p3 + b * s3 * {size}, width)
+    release(sums)
 """
 
 # gates, weight, gradient of the output, of the hidden state, of the cell state, of the columns,
@@ -169,7 +180,7 @@ _BACKWARD = """
     inner = allocate(n * units * {size}) if projected else 0
     for back in range(steps):
         t = steps - 1 - back
-        start, count = e[6 + 2 * t], min(n, e[7 + 2 * t] - own)
+        start, count = e[8 + 2 * t], min(n, e[9 + 2 * t] - own)
         if count <= 0:
             continue
         columns = p5 + start * s5 * {size}
@@ -180,8 +191,8 @@ _BACKWARD = """
                 given_row = p_{t}(p2 + (start * s2 + b * s2) * {size})
                 for j in range(width):
                     total[j] = passed[j] + given_row[j] if given else passed[j]
-            product(core, spec, count, units, width, p7 + start * s7 * {size}, s7, p8, units, inner,
-                    units, 0)
+            product(core, spec, count, units, width, p7 + start * s7 * {size}, s7, p8, units, 1,
+                    inner, units, 0)
         for b in range(count):
             for low in range(0, units, {tile}):
                 m = min({tile}, units - low)
@@ -217,7 +228,7 @@ _BACKWARD = """
                 if {direct}:
                     for j in range(m):
                         dh_[j] = new_h[j]
-        product(core, spec, count, width, {hidden} * units, columns, s5, p1, width, p3, s3,
+        product(core, spec, count, width, {hidden} * units, columns, s5, p1, w_row, w_col, p3, s3,
                 {direct})
     if projected:
         release(inner)
@@ -251,6 +262,12 @@ def source(cell: Cell, t: dtype, backward: bool) -> str:
         size=t.itemsize,
         tile=TILE,
         hidden=cell.gates,
+        kept=cell.kept,
+        add_bias="".join(
+            f"shift, place = {first} * units, {column} * units\n        for j in range({count} * "
+            "units):\n            bias[place + j] += of_input[shift + j]\n        "
+            for first, count, column in cell.blocks
+        ),
         carries=cell.carried != "none",
         cell=cell.carried == "cell",
         carried="p4" if cell.carried == "cell" else "p3",
@@ -286,9 +303,10 @@ def plan(
     steps: Sequence[tuple[int, int]],
     units: int,
     width: int,
+    weight: tuple[int, int],
     *,
     projected: bool,
-    given: bool = True,
+    given: bool,
 ) -> tuple[drivers.Driver, np.ndarray]:
     """The driver and spec of a pass over a sequence.
 
@@ -297,10 +315,12 @@ def plan(
             what all rows share.
         steps: start and count of each step.
         width: of the output: ``units``, unless that is projected.
-        given: whether the output has a gradient.
+        weight: the distances of neighbouring states and columns in the weights.
+        given: whether there is a bias, or (backward) a gradient of the output.
     """
     batch = max(count for _, count in steps)
     extras = [gemm.core(t.name, None), len(steps), units, width, int(projected), int(given)]
+    extras += weight
     for step in steps:
         extras += step
     strides = [[x] for x in (*rows, 1)]
