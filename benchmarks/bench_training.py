@@ -120,3 +120,17 @@ def bench_attention(race: Callable[..., None], threads: int, causal: bool) -> No
         return lambda: lib.autograd.grad(attention(q, k, v, is_causal=causal), (q, k, v), weight)
 
     race(build)
+
+
+@pytest.mark.libraries("jitgrad", "torch")
+@pytest.mark.parametrize("what", ["clip_grad_norm_", "clip_grad_value_"])
+def bench_clipping(race: Callable[..., None], threads: int, what: str) -> None:
+    """The gradients of 100 parameters, by their norm or element by element."""
+
+    def build(lib: Any) -> Callable[[], object]:
+        parameters = [lib.nn.Parameter(lib.ones(*shape)) for shape in MANY]
+        for p in parameters:
+            p.grad = lib.ones(*p.shape) * 0.1
+        return lambda: getattr(lib.nn.utils, what)(parameters, 1.0)
+
+    race(build)

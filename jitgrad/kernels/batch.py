@@ -6,7 +6,8 @@ size, so threads share the work evenly whatever the sizes of the rows. Operands 
 elements (``wide`` false), which kernels of their own may write before and after.
 
 The drivers take ``(spec, buffers, offsets, numbers)``: a tuple of all rows' buffers in a row, their
-offsets in bytes, and an array of numbers that the kernel gets as its last operand.
+offsets in bytes, and an array of numbers that the kernel gets as its last operand. Of a fold, whose
+kernels add to a number, the array has one number for each task.
 
 =====================  =========================================================================
 ``spec[0:3]``          addresses of the kernel, and of those run on every row before and after it
@@ -70,6 +71,10 @@ def elements(spec_address, items, offsets_address, numbers, lo, hi):
         lo += n
         row += 1
 
+{drivers}
+"""
+
+_UPDATE = """
 def serial(spec_buffer, items, offsets_buffer, numbers_buffer):
     at, offsets, numbers = address(spec_buffer), address(offsets_buffer), address(numbers_buffer)
     spec = p_int64(at)
@@ -87,14 +92,35 @@ def parallel(spec_buffer, items, offsets_buffer, numbers_buffer):
     every_row(spec[2], at, items, offsets, numbers)
 """
 
+_FOLD = """
+@njit(error_model="numpy")
+def task_of(spec_address, items, offsets, numbers, task):
+    spec = p_int64(spec_address)
+    lo = task * spec[5]
+    elements(spec_address, items, offsets, numbers + 8 * task, lo, min(lo + spec[5], spec[4]))
 
-def _source(wide: Sequence[bool]) -> str:
+def serial(spec_buffer, items, offsets_buffer, numbers_buffer):
+    at, offsets, numbers = address(spec_buffer), address(offsets_buffer), address(numbers_buffer)
+    spec = p_int64(at)
+    for task in range((spec[4] + spec[5] - 1) // spec[5]):
+        task_of(at, items, offsets, numbers, task)
+
+def parallel(spec_buffer, items, offsets_buffer, numbers_buffer):
+    at, offsets, numbers = address(spec_buffer), address(offsets_buffer), address(numbers_buffer)
+    spec = p_int64(at)
+    for task in prange((spec[4] + spec[5] - 1) // spec[5]):
+        task_of(at, items, offsets, numbers, task)
+"""
+
+
+def _source(wide: Sequence[bool], fold: bool) -> str:
     pointer = "item_address(items, at + {i}) + offsets[at + {i}] + first * spec[6 + {i}]"
     return _SOURCE.format(
         arity=len(wide) + 1,
         k=len(wide),
         pointers=", ".join(pointer.format(i=i) for i in range(len(wide))),
         strides=", ".join(str(int(x)) for x in wide),
+        drivers=_FOLD if fold else _UPDATE,
     )
 
 
@@ -102,16 +128,16 @@ _ARGUMENTS = (BUFFER, BUFFER_TUPLE, BUFFER, BUFFER)
 
 
 @functools.cache
-def _serial(wide: tuple[bool, ...]) -> Driver:
-    return cache.function(_source(wide), "serial", _ARGUMENTS)
+def _serial(wide: tuple[bool, ...], fold: bool) -> Driver:
+    return cache.function(_source(wide, fold), "serial", _ARGUMENTS)
 
 
 @functools.cache
-def _parallel(wide: tuple[bool, ...]) -> Driver:
+def _parallel(wide: tuple[bool, ...], fold: bool) -> Driver:
     def load() -> Driver:
-        return cache.function(_source(wide), "parallel", _ARGUMENTS, parallel=True)
+        return cache.function(_source(wide, fold), "parallel", _ARGUMENTS, parallel=True)
 
-    return threads.guarded(load, _serial(wide))
+    return threads.guarded(load, _serial(wide, fold))
 
 
 def plan(
@@ -122,6 +148,7 @@ def plan(
     lengths: Sequence[int],
     *,
     work: int = 1,
+    fold: bool = False,
 ) -> tuple[Driver, np.ndarray]:
     """The driver and the spec of a launch.
 
@@ -132,6 +159,7 @@ def plan(
         places: for each row, which of the buffers is its first.
         lengths: for each row, its elements.
         work: cost of an element relative to a load, an addition and a store.
+        fold: whether the kernel adds to its last operand (see :func:`tasks`).
     """
     total = sum(lengths)
     grain = max(1, GRAIN // work)
@@ -141,5 +169,10 @@ def plan(
     begins = accumulate(lengths, initial=0)
     spec = [*addresses, len(places), total, size, *steps, *places, *begins]
     pays = total > 2 * grain and threads.available() > 1
-    driver = _parallel(wide) if pays else _serial(wide)
+    driver = _parallel(wide, fold) if pays else _serial(wide, fold)
     return driver, np.array(spec, np.int64)
+
+
+def tasks(spec: np.ndarray) -> int:
+    """Into how many tasks the elements of a launch are cut, whatever the number of threads."""
+    return -(-int(spec[4]) // int(spec[5]))

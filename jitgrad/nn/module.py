@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from .. import dtypes
 from ..autograd.grad_mode import no_grad
 from ..dispatch.convert import to as convert_tensor
+from ..dispatch.lists import zero_
 from ..dtypes import dtype
 from ..memory_format import channels_last, channels_last_3d, format_argument, preserve_format
 from ..tensor import CPU, Tensor, device
@@ -242,8 +243,7 @@ class Module(Calling, StateDict, Traversal):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop every parameter's gradient, or fill it with zeros."""
-        for parameter in self.parameters():
-            clear_grad(parameter, set_to_none)
+        clear_grads(self.parameters(), set_to_none)
 
     def apply(self: T, fn: Callable[[Module], Any]) -> T:
         """Call ``fn`` on every module, children first: to initialise, say."""
@@ -363,16 +363,18 @@ def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
 
 
-def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
-    """Drop a gradient, or make it zeros without history."""
-    meta = parameter.meta
-    gradient = None if meta is None else meta.grad
-    if meta is None or gradient is None:
-        return
-    if set_to_none:
-        meta.grad = None
-        return
-    if gradient.grad_fn is not None:
-        gradient = parameter.grad = gradient.detach()
-    gradient.requires_grad_(False)
-    gradient.zero_()
+def clear_grads(parameters: Iterable[Tensor], set_to_none: bool) -> None:
+    """Drop the gradients of parameters, or make them zeros without history."""
+    kept = []
+    for parameter in parameters:
+        meta = parameter.meta
+        if meta is None or meta.grad is None:
+            continue
+        if set_to_none:
+            meta.grad = None
+            continue
+        if meta.grad.grad_fn is not None:
+            meta.grad = meta.grad.detach()
+        kept.append(meta.grad.requires_grad_(False))
+    if kept:
+        zero_(kept)

@@ -8,8 +8,8 @@ from typing import Any
 
 from .. import errors
 from ..autograd.grad_mode import no_grad, set_grad_enabled
+from ..dispatch.rules import Rule
 from ..tensor import Tensor
-from ._rule import Rule
 from .optimizer import Optimizer, new_scalar, number
 
 

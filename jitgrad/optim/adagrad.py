@@ -6,8 +6,8 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..dispatch.rules import Rule
 from ..tensor import Tensor
-from ._rule import Rule
 from ._stepping import RuleOptimizer
 from .optimizer import at_least_0, check_implementation, check_lr, filled_like, new_scalar, sign_of
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..dispatch.creation import zeros_like
+from ..dispatch.rules import Rule
 from ..tensor import Tensor
-from ._rule import Rule
 from ._stepping import RuleOptimizer
 from .optimizer import (
     at_least_0,

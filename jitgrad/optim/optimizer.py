@@ -18,7 +18,7 @@ from ..dispatch.convert import clone, to
 from ..dispatch.creation import from_numpy, full, full_like
 from ..dtypes import float32, float64
 from ..nn.hooks import RemovableHandle, add_hook
-from ..nn.module import clear_grad, typename
+from ..nn.module import clear_grads, typename
 from ..tensor import Tensor
 
 
@@ -188,9 +188,9 @@ class Optimizer:
     # Stepping -------------------------------------------------------------------------------------
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drop the gradients of all parameters, or fill them with zeros."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                clear_grad(p, set_to_none)
+        clear_grads(
+            chain.from_iterable(group["params"] for group in self.param_groups), set_to_none
+        )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient.

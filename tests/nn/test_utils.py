@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
+import numpy as np
 import pytest
 
 import jitgrad as jg
@@ -50,3 +54,77 @@ def test_vector_of_parameters() -> None:
     assert held[2].data_ptr() == source.data_ptr() + 12
     with pytest.raises(TypeError, match="expected torch.Tensor"):
         nn.utils.vector_to_parameters([1.0], held)  # type: ignore[arg-type]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("order", [2.0, 1.0, float("inf"), 3.0])
+@pytest.mark.parametrize("kind", ["plain", "mixed", "strided", "half"])
+def test_clipping_many_gradients_is_that_of_torch(order: float, kind: str) -> None:
+    import torch
+
+    def run(lib: Any) -> list[Any]:
+        rng = np.random.default_rng(0)
+        held = []
+        for i, shape in enumerate(((3, 4), (5,), (), (2, 0), (300, 2))):
+            value = lib.tensor(rng.normal(size=shape), dtype=lib.float32)
+            if kind == "mixed" and i == 1:
+                value = value.double()
+            if kind == "strided" and i == 0:
+                value = lib.from_numpy(rng.normal(size=(6, 8)).astype("float32"))[::2, ::2]
+            if kind == "half":
+                value = value.bfloat16()
+            p = lib.nn.Parameter(lib.zeros_like(value))
+            p.grad = value
+            held.append(p)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of PyTorch's, about norms of nothing
+            norm = lib.nn.utils.clip_grad_norm_(held[:3] + held[4:], 2.0, order)
+        lib.nn.utils.clip_grad_value_(held, 0.1)
+        return [norm, *(p.grad for p in held)]
+
+    ours, theirs = run(jg), run(torch)
+    for a, b in zip(ours, theirs, strict=True):
+        assert str(a.dtype).split(".")[1] == str(b.dtype).split(".")[1]
+        tolerance = 1e-2 if kind == "half" else 1e-5
+        np.testing.assert_allclose(a.double().numpy(), b.double().numpy(), tolerance)
+
+
+def test_clipping_does_not_depend_on_threads(threads: Any) -> None:
+    def run() -> tuple[float, Any]:
+        jg.manual_seed(0)
+        held = [nn.Parameter(jg.zeros(n)) for n in (3, 200_000, 17, 150_001)]
+        for p in held:
+            p.grad = jg.randn_like(p)
+        return nn.utils.clip_grad_norm_(held, 1.0).item(), [p.grad for p in held]
+
+    norm, gradients = run()
+    threads(2)
+    again, others = run()
+    assert norm == again and all(jg.equal(a, b) for a, b in zip(gradients, others, strict=True))
+
+
+def test_clipping_what_is_given_twice_or_complex() -> None:
+    p = nn.Parameter(jg.zeros(2))
+    p.grad = jg.tensor([3.0, 4.0])
+    nn.utils.clip_grads_with_norm_([p, p], 1.0, jg.tensor(2.0))
+    assert p.grad.tolist() == pytest.approx([0.75, 1.0], rel=1e-5)
+    c = jg.from_numpy(np.array([1 + 2j])).requires_grad_()
+    c.grad = c.detach().clone()
+    with pytest.raises(NotImplementedError, match="clamp"):
+        nn.utils.clip_grad_value_([c], 1.0)
+
+
+def test_writes_to_many_are_counted_and_refused() -> None:
+    held = [nn.Parameter(jg.zeros(2)) for _ in range(2)]
+    for p in held:
+        p.grad = jg.ones(2)
+    versions = [p.grad._version for p in held]
+    nn.utils.clip_grad_value_(held, 0.5)
+    assert [p.grad._version for p in held] == [v + 1 for v in versions]
+    nn.ParameterList(held).zero_grad(set_to_none=False)
+    assert all(p.grad.tolist() == [0.0, 0.0] for p in held)
+    with jg.inference_mode():
+        held[0].grad = jg.ones(2)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        nn.utils.clip_grad_value_(held, 0.5)
+    assert held[0].grad.tolist() == [1.0, 1.0]

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...autograd.grad_mode import no_grad
 from ...dispatch.creation import tensor as new_tensor
+from ...dispatch.lists import clamp_, scale_, sum_of_squares
 from ...dispatch.reduction import vector_norm
 from ...dispatch.shape import stack
 from ...tensor import Tensor
@@ -33,7 +34,11 @@ def get_total_norm(
     if not held:
         return new_tensor(0.0)
     norm_type = float(norm_type)
-    total = vector_norm(stack([vector_norm(t, norm_type) for t in held]), norm_type)
+    squares = sum_of_squares(held) if norm_type == 2.0 else None
+    if squares is not None:
+        total = new_tensor(squares**0.5, dtype=held[0].layout.dtype)
+    else:
+        total = vector_norm(stack([vector_norm(t, norm_type) for t in held]), norm_type)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
@@ -49,8 +54,9 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scale gradients by ``max_norm / (total_norm + 1e-6)``, but never up."""
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp_max(1.0)
-    for gradient in _gradients(parameters):
-        gradient.mul_(factor)
+    gradients = _gradients(parameters)
+    if gradients:
+        scale_(gradients, factor.item())
 
 
 def clip_grad_norm_(
@@ -78,5 +84,6 @@ clip_grad_norm = clip_grad_norm_
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Limit every element of every gradient to [-clip_value, clip_value], in place."""
     limit = float(clip_value)
-    for gradient in _gradients(parameters):
-        gradient.clamp_(min=-limit, max=limit)
+    gradients = _gradients(parameters)
+    if gradients:
+        clamp_(gradients, -limit, limit)

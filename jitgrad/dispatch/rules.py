@@ -1,4 +1,4 @@
-"""Update rules as text: one compiled kernel for all parameters of a group.
+"""Update rules as text: one compiled kernel, and one launch, for any number of tensors.
 
 A rule is a sequence of assignments over the names of a parameter, its gradient, its state and some
 numbers, for instance SGD with momentum::
@@ -15,19 +15,22 @@ same texts, read as expressions over Tensors, are the differentiable form of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from .. import errors
 from ..autograd.grad_mode import no_grad
-from ..dispatch.elementwise import check_memory, check_writable, functions
-from ..dispatch.plans import PlanCache
 from ..dtypes import BY_NAME, dtype
 from ..errors import Written
 from ..kernels import batch, cache, drivers
+from ..kernels.rule import Operands
 from ..layout import Layout, iteration_order, layout
+from ..state import modes
 from ..tensor import Tensor
-from ._source import Operands
+from .elementwise import check_memory, check_writable, functions
+from .plans import PlanCache
 
 Launch = Callable[[tuple[np.ndarray, ...], np.ndarray, np.ndarray], None]
 _FLOAT64 = BY_NAME["float64"]
@@ -37,8 +40,7 @@ class Rule:
     """An update rule.
 
     Args:
-        tensors: names of what has the parameter's shape: ``param`` and ``grad`` (which is never
-            written) first, then the state.
+        tensors: names of what has one shape, a parameter's say; of those ``grad`` is never written.
         scalars: names of the state's single numbers.
         numbers: names of the options.
         before: assignments to scalars that come first.
@@ -69,7 +71,9 @@ class Rule:
         self._plans = PlanCache()
 
     # Compiled -------------------------------------------------------------------------------------
-    def run(self, tensors: Sequence[Tensor], numbers: Sequence[float], where: Written) -> None:
+    def run(
+        self, tensors: Sequence[Tensor], numbers: Sequence[float], where: Written | None
+    ) -> None:
         """Apply the rule in place, unrecorded, by one launch for all parameters of a dtype.
 
         Args:
@@ -77,26 +81,38 @@ class Rule:
             numbers: the options, in the order of their names.
             where: the caller's line, for errors about what was overwritten.
         """
+        count = len(self.names)
+        first = tensors[::count]
+        if len(set(map(id, first))) < len(first):  # one is written to twice: in turn, then
+            for i in range(0, len(tensors), count):
+                self.run(tensors[i : i + count], numbers, where)
+            return
         key = tuple([t.layout for t in tensors])
         launches = self._plans.get(key)
-        count = len(self.names)
         if launches is None:
-            for p in tensors[::count]:
+            for p in first:
                 check_memory(p, ())
             launches = self._plans.add(key, self._launches(key))
-        for p in tensors[::count]:
+        for p in first:
             if p.storage.owner is not None:
                 check_writable(p)
+        written = [tensors[i::count] for i in self._written]
+        if modes.before_write is not None:
+            for t in chain.from_iterable(written):
+                modes.before_write(t)
+        try:
+            for several in written:
+                for t in several:
+                    counter = t.counter
+                    counter.version += 1
+                    counter.writer = where
+        except RuntimeError:  # writes to these are not counted
+            raise errors.inference_inplace() from None
         buffers = tuple([t.storage.buffer for t in tensors])
         offsets = np.array([t.offset for t in tensors], np.int64)
         values = np.array(numbers, np.float64)
         for launch in launches:
             launch(buffers, offsets, values)
-        for i in self._written:
-            for t in tensors[i::count]:
-                counter = t.counter
-                counter.version += 1
-                counter.writer = where
 
     def _launches(self, layouts: tuple[Layout, ...]) -> list[Launch]:
         """One launch for all rows of the same dtypes; rows that have gaps get one each."""

@@ -1,4 +1,4 @@
-"""The kernels of an update rule: its texts and dtypes in, source out (see _rule.py)."""
+"""The kernels of an update rule: its texts and dtypes in, source out (see dispatch/rules.py)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from ..dtypes import dtype
-from ..kernels.elementwise import load, numpy_name, store
-from ..kernels.expression import parse, scalar_source
+from .elementwise import load, numpy_name, store
+from .expression import parse, scalar_source
 
 Steps = Sequence[tuple[str, str]]  # assignments: a name and what it becomes
 
