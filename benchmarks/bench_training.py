@@ -73,6 +73,62 @@ def bench_optimizer_step(
 
 
 @pytest.mark.libraries("jitgrad", "torch")
+def bench_cnn_step(race: Callable[..., None], threads: int) -> None:
+    """Two 3x3 convolutions of 16 and 32 channels on 28x28, pooling, SGD with momentum: batch 64."""
+    labels = np.random.default_rng(0).integers(0, 10, 64)
+
+    def build(lib: Any) -> Callable[[], object]:
+        nn = lib.nn
+        model = nn.Sequential(
+            nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(32 * 7 * 7, 10),
+        )  # fmt: skip
+        step_taker = lib.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+        x, y = array(lib, uniform(64, 1, 28, 28)), array(lib, labels)
+
+        def step() -> None:
+            step_taker.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            step_taker.step()
+
+        return step
+
+    race(build)
+
+
+# batch, channels, rows, size, kernel, padding
+CONVOLUTIONS = {
+    "3x3, 1 to 16": (64, 1, 16, (28, 28), 3, 1),
+    "3x3, 16 to 32": (64, 16, 32, (14, 14), 3, 1),
+    "3x3, 64 to 64": (8, 64, 64, (56, 56), 3, 1),
+    "1x1, 256 to 64": (8, 256, 64, (28, 28), 1, 0),
+    "sound, 32 to 64": (8, 32, 64, (4000,), 9, 4),
+}
+
+
+@pytest.mark.libraries("jitgrad", "torch")
+@pytest.mark.parametrize("what", ["forward", "input", "weight"])
+@pytest.mark.parametrize("case", CONVOLUTIONS)
+def bench_convolution(race: Callable[..., None], threads: int, case: str, what: str) -> None:
+    """A convolution, and each of its gradients alone."""
+    batch, channels, rows, size, kernel, padding = CONVOLUTIONS[case]
+
+    def build(lib: Any) -> Callable[[], object]:
+        x = array(lib, uniform(batch, channels, *size))
+        w = array(lib, uniform(rows, channels, *(kernel,) * len(size)))
+        convolve = getattr(lib.nn.functional, f"conv{len(size)}d")
+        if what == "forward":
+            return lambda: convolve(x, w, padding=padding)
+        of = {"input": x, "weight": w}[what].requires_grad_()
+        y = convolve(x, w, padding=padding)
+        grad = lib.ones_like(y)
+        return lambda: lib.autograd.grad(y, of, grad, retain_graph=True)
+
+    race(build)
+
+
+@pytest.mark.libraries("jitgrad", "torch")
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
 def bench_gpt_block_step(race: Callable[..., None], threads: int, optimizer: str) -> None:
     """A transformer's block: batch 8, 64 tokens, 128 channels, 4 heads."""
