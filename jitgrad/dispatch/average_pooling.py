@@ -12,6 +12,7 @@ from ..dtypes import FLOATING, int64
 from ..kernels.separable import Separable, Taps
 from ..tensor import Tensor
 from .linear_maps import check_floating, family
+from .plans import PlanCache
 from .pool_sizes import (
     Pooling,
     Sizes,
@@ -32,6 +33,9 @@ _POOLS = {
 _ADAPTIVE = {
     rank: family(f"adaptive_avg_pool{rank}d", f"AdaptiveAvgPool{rank}DBackward0") for rank in (2, 3)
 }
+
+
+_maps = PlanCache()  # with what their nodes show
 
 
 @functools.lru_cache(1024)
@@ -56,6 +60,16 @@ def _avg_pool(
     rank: int, self: Tensor, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Tensor:  # fmt: skip
+    key: Any = (
+        rank, self.layout, kernel_size, stride, padding, ceil_mode, count_include_pad,
+        divisor_override,
+    )  # fmt: skip
+    try:
+        return _POOLS[rank].apply(self, *_maps[key])
+    except KeyError:
+        pass
+    except TypeError:  # lists
+        key = None
     name, of = f"avg_pool{rank}d", self.layout
     p = pooling(name, rank, kernel_size, stride, padding, 1, ceil_mode)
     if divisor_override == 0:
@@ -74,6 +88,8 @@ def _avg_pool(
     visible = p._asdict()
     del visible["dilation"]
     visible |= {"count_include_pad": count_include_pad, "divisor_override": divisor_override}
+    if key is not None:
+        _maps.add(key, (mapping, visible))
     return _POOLS[rank].apply(self, mapping, visible)
 
 

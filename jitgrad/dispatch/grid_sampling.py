@@ -53,7 +53,7 @@ def _run(how: str, s: Sampling, x: Tensor, grid: Tensor, samples: Tensor, direct
         _plans.add(key, plan)
     run, spec = plan
     given = (grid, samples, grid if direction is None else direction)
-    rows = [x, *(contiguous(alias(t)) for t in given)]
+    rows = [x, *(t if t.layout.contiguous else contiguous(alias(t)) for t in given)]
     rows += [grid if slopes is None else slopes, grid, grid]
     run(spec, *(part for t in rows for part in (t.storage.buffer, t.offset)))
 

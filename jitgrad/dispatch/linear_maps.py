@@ -15,10 +15,11 @@ from ..kernels import separable
 from ..kernels.separable import Separable
 from ..layout import Layout, dense_layout, image_layout
 from ..ops.table import structured
+from ..state import modes
 from ..tensor import Tensor
 from .make import fresh
 from .plans import PlanCache
-from .record import StructuredNode, node_class, record
+from .record import Outcome, StructuredNode, node_class
 
 _plans = PlanCache()
 
@@ -28,18 +29,23 @@ def mapped(x: Tensor, mapping: Separable, row_major: bool = False) -> Tensor:
 
     The result is ``row_major``, or else has its channels last where ``x`` has.
     """
+    return _mapped(x, mapping, row_major)[0]
+
+
+def _mapped(x: Tensor, mapping: Separable, row_major: bool) -> tuple[Tensor, Outcome]:
+    """:func:`mapped`, and what its node needs to know."""
     key = (mapping, x.layout, row_major)
     plan = _plans.get(key)
     if plan is None:
         of = x.layout
         shape = (*of.shape[: of.ndim - len(mapping.taps)], *mapping.shape)
         out = dense_layout(shape, of.dtype) if row_major else image_layout(shape, of.dtype, of)
-        plan = _plans.add(key, (*separable.plan(mapping, of, out), out))
-    run, spec, out = plan
+        plan = _plans.add(key, (*separable.plan(mapping, of, out), out, Outcome((of,), (out,))))
+    run, spec, out, outcome = plan
     result = fresh(out)
     buffer = result.storage.buffer
     run(spec, x.storage.buffer, x.offset, buffer, 0, buffer, 0, buffer, 0)
-    return result
+    return result, outcome
 
 
 class Family(NamedTuple):
@@ -51,8 +57,9 @@ class Family(NamedTuple):
 
     def apply(self, x: Tensor, mapping: Separable, visible: Mapping[str, Any]) -> Tensor:
         """The operator, recorded; ``visible`` are the attributes that its node shows."""
-        result = mapped(x, mapping, self.row_major)
-        record(self.forward, (x,), (result,), {**visible, "map": mapping})
+        result, outcome = _mapped(x, mapping, self.row_major)
+        if x.tracked is not False or modes.levels:
+            self.forward.record(x, result, {**visible, "map": mapping}, outcome)
         return result
 
 
@@ -65,8 +72,9 @@ def family(name: str, node: str, *, row_major: bool = False) -> Family:
     both: Family
 
     def adjoint(grad: Tensor, map: Separable) -> Tensor:
-        result = mapped(grad, map.adjoint, row_major)
-        record(both.backward, (grad,), (result,), {"map": map})
+        result, outcome = _mapped(grad, map.adjoint, row_major)
+        if modes.mode:
+            both.backward.record(grad, result, {"map": map}, outcome)
         return result
 
     def again(grad: Tensor, map: Separable) -> Tensor:

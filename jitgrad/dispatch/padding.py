@@ -11,15 +11,16 @@ import numpy as np
 from .. import errors
 from ..dtypes import BOOL
 from ..kernels.separable import Separable, Taps
-from ..layout import Layout, image_layout
+from ..layout import Layout, image_layout, layout
 from ..ops.table import structured
+from ..state import modes
 from ..storage import Storage
 from ..tensor import Tensor, make
-from .convert import copy_elements
+from .convert import copy_elements, copy_plan
 from .linear_maps import family
-from .make import alias, constant, fresh, ints_argument, like_layout, python_number
-from .record import node_class, record
-from .view import narrow
+from .make import constant, fresh, ints_argument, like_layout, python_number
+from .plans import PlanCache
+from .record import Outcome, node_class
 
 # With a constant ----------------------------------------------------------------------------------
 _CONSTANT = node_class(
@@ -48,40 +49,53 @@ def constant_pad_nd(self: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
     >>> jg.constant_pad_nd(jg.ones(2), (1, 2))
     tensor([0., 1., 1., 0., 0.])
     """
-    of = self.layout
     pad = ints_argument("constant_pad_nd", "pad", pad)
-    _check_length(of, pad)
     number = python_number(value)
     if number is None:
         raise errors.argument("constant_pad_nd", "value", "Number", value)
-    sizes = list(of.shape)
-    taken, written = alias(self), []  # what of the input is kept, and where it goes
-    for k in range(len(pad) // 2):
-        d, before, after = of.ndim - 1 - k, pad[2 * k], pad[2 * k + 1]
-        kept = of.shape[d] + min(before, 0) + min(after, 0)
-        if kept < 0:
-            raise RuntimeError(
-                "narrow(): length must be non-negative. (constant_pad_nd: padding "
-                f"({before}, {after}) cuts more than there is off dimension {d} of size "
-                f"{of.shape[d]})"
-            )
-        taken = narrow(taken, d, max(-before, 0), kept)
-        written.append((d, max(before, 0), kept))
-        sizes[d] += before + after
-    out = image_layout(tuple(sizes), of.dtype, of)
-    if max(pad, default=0) <= 0:
-        result = fresh(like_layout(taken.layout))
-    elif number:
+    plan = _plans.get((self.layout, pad))
+    if plan is None:
+        plan = _plans.add((self.layout, pad), _plan(self.layout, pad))
+    run, spec, out, start, to, surrounded, outcome = plan
+    if number or not surrounded:
         result = fresh(out)
-        copy_elements(constant(number), result)
+        if surrounded:
+            copy_elements(constant(number), result)
     else:
         result = make(Storage(np.zeros(out.nbytes, np.uint8)), 0, out)
-    target = alias(result)
-    for d, start, kept in written:
-        target = narrow(target, d, start, kept)
-    copy_elements(taken, target)
-    record(_CONSTANT, (self,), (result,), {"pad": pad})
+    run(spec, self.storage.buffer, self.offset + start, result.storage.buffer, to)
+    if self.tracked is not False or modes.levels:
+        _CONSTANT.record(self, result, {"pad": pad}, outcome)
     return result
+
+
+_plans = PlanCache()
+
+
+def _plan(of: Layout, pad: Sequence[int]) -> tuple[Any, ...]:
+    """How to pad a layout: the driver and spec that copy what is kept, the result's layout, where
+    the kept part begins in either (bytes), and whether anything is around it."""
+    _check_length(of, pad)
+    before, after = [0] * of.ndim, [0] * of.ndim
+    for k in range(len(pad) // 2):
+        before[-1 - k], after[-1 - k] = pad[2 * k : 2 * k + 2]
+    kept = tuple(n + min(b, 0) + min(a, 0) for n, b, a in zip(of.shape, before, after, strict=True))
+    if min(kept, default=0) < 0:
+        raise RuntimeError(
+            f"narrow(): length must be non-negative. (constant_pad_nd: padding {tuple(pad)} cuts "
+            f"more off than there is of {list(of.shape)})"
+        )
+    source = layout(kept, of.strides, of.dtype)
+    surrounded = max(pad, default=0) > 0
+    out = like_layout(source)
+    if surrounded:
+        sizes = (n + max(b, 0) + max(a, 0) for n, b, a in zip(kept, before, after, strict=True))
+        out = image_layout(tuple(sizes), of.dtype, of)
+    start = sum(s * max(-b, 0) for s, b in zip(of.strides, before, strict=True))
+    to = sum(s * max(b, 0) for s, b in zip(out.strides, before, strict=True))
+    run, spec = copy_plan(source, layout(kept, out.strides, of.dtype))
+    size = of.dtype.itemsize
+    return run, spec, out, start * size, to * size, surrounded, Outcome((of,), (out,))
 
 
 def _check_length(of: Layout, pad: Sequence[int]) -> None:
@@ -145,7 +159,19 @@ def pad_with_itself(self: Tensor, pad: tuple[int, ...], mode: str) -> Tensor:
             two more, whose dtype is not bool (but for ``circular``).
         RuntimeError: for a padding that is too large, or no elements to pad with.
     """
-    of, rank = self.layout, len(pad) // 2
+    rank = len(pad) // 2
+    found = _maps.get((mode, self.layout, pad))
+    if found is None:
+        found = _maps.add((mode, self.layout, pad), _checked(self.layout, pad, mode))
+    return _FAMILIES[mode, rank].apply(self, *found)
+
+
+_maps = PlanCache()  # with what their nodes show
+
+
+def _checked(of: Layout, pad: tuple[int, ...], mode: str) -> tuple[Separable, dict[str, Any]]:
+    """The map of a padding, once it is known to fit."""
+    rank = len(pad) // 2
     if len(pad) not in (2, 4, 6) or of.ndim - rank not in (1, 2):
         raise NotImplementedError(
             f"Padding size {len(pad)} is not supported for {of.ndim}D input tensor.\n"
@@ -163,8 +189,8 @@ def pad_with_itself(self: Tensor, pad: tuple[int, ...], mode: str) -> Tensor:
         _check_padding(mode, of, of.ndim - rank + d, size, pad[2 * (rank - 1 - d) :][:2])
     if mode != "circular":
         _check_result(sizes, pad)
-    visible = {} if mode == "circular" else {"padding": pad}
-    return _FAMILIES[mode, rank].apply(self, _map(mode, sizes, pad), visible)
+    visible: dict[str, Any] = {} if mode == "circular" else {"padding": pad}
+    return _map(mode, sizes, pad), visible
 
 
 def _check_elements(of: Layout, rank: int) -> None:
@@ -234,9 +260,9 @@ def pad(self: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = N
     tensor([[2, 1, 0, 1, 2, 3, 2]])
     """
     pads = ints_argument("pad", "pad", pad)
-    _check_length(self.layout, pads)
     if mode == "constant":
         return constant_pad_nd(self, pads, 0 if value is None else value)
+    _check_length(self.layout, pads)
     if mode not in _MODES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value:

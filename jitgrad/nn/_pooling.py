@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..dispatch import average_pooling as averages
+from ..dispatch import fractional_pooling as fractional
 from ..dispatch import max_pooling as kernels
-from ..dispatch import view
+from ..dispatch import unpooling, view
 from ..dispatch.elementwise import functions
 from ..dispatch.padding import pad
 from ..tensor import Tensor
@@ -150,7 +151,9 @@ def _fractional_max_pool(rank: int) -> tuple[Callable[..., Any], Callable[..., P
             each = output_ratio if isinstance(output_ratio, Sequence) else (output_ratio,) * rank
             sizes = input.layout.shape[-rank:]
             output_size = [int(n * ratio) for n, ratio in zip(sizes, each, strict=True)]
-        return kernels.fractional_max_pool(rank, input, kernel_size, output_size, _random_samples)
+        return fractional.fractional_max_pool(
+            rank, input, kernel_size, output_size, _random_samples
+        )
 
     def fractional_max_pool(
         input: Tensor,
@@ -228,12 +231,12 @@ def _max_unpool(rank: int) -> Callable[..., Tensor]:
         sizes = _unpooled_size(input, kernel, steps, each_of(padding, rank), output_size)
         if rank == 1:
             wide = view.unsqueeze(input, -1), view.unsqueeze(indices, -1)
-            return view.squeeze(kernels.max_unpool(2, *wide, (*sizes, 1)), -1)
+            return view.squeeze(unpooling.max_unpool(2, *wide, (*sizes, 1)), -1)
         if rank == 3 and min(steps) <= 0:
             raise RuntimeError(
                 f"strides should be greater than zero, but got stride: {list(steps)}"
             )
-        return kernels.max_unpool(rank, input, indices, tuple(sizes))
+        return unpooling.max_unpool(rank, input, indices, tuple(sizes))
 
     doc = (
         f"The elements of ``input`` where :func:`max_pool{rank}d` found them; zeros elsewhere.\n\n"
