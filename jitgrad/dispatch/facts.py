@@ -78,7 +78,8 @@ def is_storage(obj: Any) -> bool:
 def typename(obj: Any) -> str:
     """The full name of an object's type; a tensor's says its dtype.
 
-    >>> typename(tensor([1.0]))
+    >>> import jitgrad as jg
+    >>> jg.typename(jg.tensor([1.0]))
     'jitgrad.FloatTensor'
     """
     if isinstance(obj, Tensor):

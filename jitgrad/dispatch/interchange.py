@@ -32,7 +32,8 @@ def frombuffer(
     Raises:
         ValueError: if the buffer has not the bytes asked for.
 
-    >>> frombuffer(bytearray([1, 0, 2, 0]), dtype=int16)
+    >>> import jitgrad as jg
+    >>> jg.frombuffer(bytearray([1, 0, 2, 0]), dtype=jg.int16)
     tensor([1, 2], dtype=jitgrad.int16)
     """
     memory = np.frombuffer(buffer, np.uint8) if len(buffer) else np.empty(0, np.uint8)
