@@ -213,6 +213,7 @@ from .typeinfo import (
 )
 
 from . import _C as _C  # isort: skip
+from . import array_api as array_api  # isort: skip
 from . import linalg as linalg, nn as nn, optim as optim  # isort: skip
 from . import amp as amp  # isort: skip
 from .amp import autocast  # isort: skip

@@ -38,6 +38,7 @@ LAYERS = {
     "jitgrad.autograd": 5,
     "jitgrad.dispatch": 6,
     "jitgrad.amp": 7,
+    "jitgrad.array_api": 7,
     "jitgrad.compile": 7,
     "jitgrad.distributed": 7,
     "jitgrad.fft": 7,
