@@ -222,6 +222,7 @@ I = np.array([[7, -3, 2], [1, 0, 5]])
 U = np.array([[200, 3], [255, 1]], np.uint8)
 M = A @ A.T + np.eye(2)
 V = np.array([3, 1, 3, 2, 1])
+C = np.array([[1 + 2j, 3 - 1j], [0.5j, 2.0]])
 NANS = np.array([np.nan, 1.0, np.nan])
 
 
@@ -236,7 +237,8 @@ def same(got: Any, expected: Any, path: str = "result") -> None:
         return
     assert tuple(got.shape) == expected.shape, path
     assert got.dtype.name.removesuffix("_") == expected.dtype.name, path
-    np.testing.assert_allclose(got.detach().numpy(), expected, rtol=1e-10, atol=1e-12, err_msg=path)
+    values = got.detach().resolve_conj().numpy()
+    np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-12, err_msg=path)
 
 
 CASES: list[tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = [
@@ -291,6 +293,11 @@ CASES: list[tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = [
     (lambda n, a: (n.linalg.diagonal(a, offset=1), n.linalg.outer(a[0], a[1])), (A,)),
     (lambda n, u: n.linalg.trace(u), (U,)),
     (lambda n, a, b: n.linalg.cross(a, b), (A, B)),
+    (lambda n, c: (n.conj(c), n.real(c), n.imag(c), n.abs(c), n.round(n.multiply(c, 1.7))), (C,)),
+    (lambda n, c: (n.exp(c), n.sqrt(c), n.sum(c, axis=0), n.prod(c), n.mean(c), n.sign(c)), (C,)),
+    (lambda n, c: (n.matmul(c, c), n.vecdot(c, c), n.linalg.inv(c), n.linalg.solve(c, c)), (C,)),
+    (lambda n, c: (n.multiply(c, 2), n.add(c, 1j), n.pow(c, 2), n.where(n.real(c) > 0, c, 0)),
+     (C,)),
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..dispatch import arithmetic, special
+from ..dispatch import arithmetic, complexes, view
 from ..dispatch.convert import clone, to
 from ..dispatch.elementwise import functions
 from ..dtypes import BOOL, COMPLEX, INTEGER
@@ -72,17 +72,17 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
 
 def conj(x: Tensor, /) -> Tensor:
     """The complex conjugate."""
-    return special.conj(x)
+    return view.conj(x)
 
 
 def real(x: Tensor, /) -> Tensor:
     """The real part."""
-    return special.real(x)
+    return complexes.real(x)
 
 
 def imag(x: Tensor, /) -> Tensor:
     """The imaginary part; zeros of a real array."""
-    return x.imag if x.dtype.category == COMPLEX else functions["mul"](x, 0)
+    return complexes.imag(x) if x.dtype.category == COMPLEX else functions["mul"](x, 0)
 
 
 def positive(x: Tensor, /) -> Tensor:
@@ -101,6 +101,8 @@ def _rounded(name: str) -> Callable[[Tensor], Tensor]:
     operator = functions[name]
 
     def function(x: Tensor, /) -> Tensor:
+        if x.dtype.category == COMPLEX:  # only round(): both parts
+            return complexes.complex(operator(real(x)), operator(imag(x)))
         return clone(x) if x.dtype.category == INTEGER else operator(x)
 
     return _named(function, name, operator)
