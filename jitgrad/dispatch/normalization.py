@@ -15,8 +15,6 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from .. import errors
 from ..dtypes import FLOATING, dtype
 from ..kernels import elementwise
@@ -33,54 +31,55 @@ from .make import alias, constant, dense, fresh, ints_argument, number
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class
 from .reduction import mean as mean_of
+from .reduction import reduced
 from .reduction import sum as sum_of
 from .view import reshape, select
 
+
 # Gradients ----------------------------------------------------------------------------------------
-_programs = PlanCache()
-
-
-def _run(kind: str, form: Form, weighted: bool, *operands: Any) -> None:
-    """Run a kernel over row-major tensors; a tuple is a buffer and the offset of an operand."""
-    d = operands[0].layout.dtype
-    key = (kind, form, d, weighted)
-    run = _programs.get(key)
-    if run is None:
-        run = _programs.add(key, kernels.plan(kind, form, d, weighted).run)
-    flat: list[Any] = []
-    for x in operands:
-        flat += x if x.__class__ is tuple else (x.storage.buffer, x.offset)
-    run(*flat)
-
-
 def _plain(x: Tensor) -> Tensor:
     """The same values, row-major, without history."""
     return x if x.layout.contiguous else contiguous(alias(x))
 
 
 def _gradients(
-    grad: Tensor, input: Tensor, weight: Tensor, statistics: Tensor, form: Form, wanted: Any
+    grad: Tensor, input: Tensor, weight: Tensor, statistics: Tensor, plan: _Plan, wanted: Any
 ) -> tuple[Tensor | None, ...]:
-    """The gradients for input, weight and bias, by two kernels or by recorded operations."""
+    """The gradients for input, weight and bias, by one kernel or by recorded operations."""
     if modes.mode:
-        return _recorded(grad, input, weight, statistics, form, wanted)
-    grad, x, d = _plain(grad), _plain(input), input.layout.dtype
-    results: list[Tensor | None] = [None, None, None]
-    if wanted[0]:
-        results[0] = dense(input.layout.shape, d)
-        weighted = weight.layout.ndim > 0
-        _run("backward", form, weighted, grad, x, _plain(weight), statistics, results[0])
-    if wanted[1] or wanted[2]:
-        shape = form.weight_shape
-        of = dense_layout(shape, d)
-        empty = not input.layout.numel
-        both = (np.zeros if empty else np.empty)(2 * of.nbytes, np.uint8)
-        _run("affine", form, True, grad, x, statistics, (both, 0), (both, of.nbytes))
-        # A gradient is memory of its own: what remains of the other's is small.
-        for i in (0, 1):
-            if wanted[1 + i]:
-                results[1 + i] = make(Storage(both[i * of.nbytes : (i + 1) * of.nbytes]), 0, of)
-    return tuple(results)
+        return _recorded(grad, input, weight, statistics, plan.form, wanted)
+    sums = wanted[1] or wanted[2]
+    grad, x, weight = _plain(grad), _plain(input), _plain(weight)
+    result = fresh(plan.out)
+    parts = fresh(plan.parts)
+    buffer = parts.storage.buffer
+    plan.backward(sums)(
+        grad.storage.buffer,
+        grad.offset,
+        x.storage.buffer,
+        x.offset,
+        weight.storage.buffer,
+        weight.offset,
+        statistics.storage.buffer,
+        0,
+        result.storage.buffer,
+        0,
+        buffer,
+        0,
+        buffer,
+        plan.weights.nbytes,
+    )
+    if not sums:
+        return result, None, None
+    if plan.parts.shape[0] != 1 or not plan.out.numel:
+        (parts,) = reduced("sum", (parts,), (0,), (plan.parts.dtype,))
+    d, of = plan.out.dtype, plan.weights
+    both = []  # a gradient is memory of its own: what remains of the other's is small
+    for i in (0, 1):
+        memory = parts.storage.buffer[i * of.nbytes : (i + 1) * of.nbytes]
+        one = make(Storage(memory), 0, of) if wanted[1 + i] else None
+        both.append(one if one is None or d is of.dtype else to(one, d))
+    return result, both[0], both[1]
 
 
 def _recorded(
@@ -132,17 +131,38 @@ _BATCH = _row("native_batch_norm", "NativeBatchNormBackward0")
 
 # Forward ------------------------------------------------------------------------------------------
 class _Plan:
-    """How to normalise an input of one layout."""
+    """How to normalise an input of one layout.
 
-    __slots__ = ("form", "out", "outcome", "run", "statistics")
+    Attributes:
+        out, statistics, weights: the layouts of the result, the statistics, a weight's gradient.
+        parts: of what the gradients of weight and bias are summed up from.
+        run: the forward kernel.
+    """
+
+    __slots__ = ("_backward", "_weighted", "form", "out", "outcome", "parts", "run", "statistics",
+                 "weights")  # fmt: skip
 
     def __init__(self, form: Form, of: Layout, weight: Tensor, bias: Tensor) -> None:
+        wide = of.dtype.compute
         self.form = form
         self.out = dense_layout(of.shape, of.dtype)
-        self.statistics = dense_layout((kernels.STATISTICS, form.lines), of.dtype.compute)
-        # A row-major vector and a number have different steps.
-        self.run = kernels.plan("forward", form, of.dtype, weight.layout.ndim > 0).run
+        self.statistics = dense_layout((kernels.STATISTICS, form.lines), wide)
+        self.weights = dense_layout(form.weight_shape, wide)
+        # Without elements there is nothing to sum.
+        slots = kernels.slots(form) if of.numel else 0
+        self.parts = dense_layout((slots, 2, self.weights.numel), wide)
+        self._weighted = weight.layout.ndim > 0  # a vector and a number have different steps
+        self._backward: dict[bool, Any] = {}
+        self.run = kernels.forward(form, of.dtype, self._weighted).run
         self.outcome = Outcome((of, weight.layout, bias.layout), (self.out,))
+
+    def backward(self, sums: bool) -> Any:
+        """The backward kernel, with the gradients of weight and bias or without."""
+        run = self._backward.get(sums)
+        if run is None:
+            program = kernels.backward(self.form, self.out.dtype, self._weighted, sums)
+            run = self._backward[sums] = program.run
+        return run
 
 
 def _normalized(
@@ -169,7 +189,7 @@ def _normalized(
         0,
     )
     if modes.levels or any(t.tracked is not False for t in inputs):
-        attributes = {"statistics": statistics, "form": plan.form}
+        attributes = {"statistics": statistics, "plan": plan}
         cls.record(*inputs, result, attributes, plan.outcome)
     return result, statistics
 

@@ -99,11 +99,13 @@ class Builder:
         extras: Sequence[int] = (),
         work: int = 1,
         columns: bool = False,
+        whole: bool = False,
     ) -> None:
         """Add a launch of a kernel over a merged nest.
 
         ``work`` is the cost of a step in elements of a cheap operation; ``columns`` says that the
-        kernel is faster on many steps at a time than on few.
+        kernel is faster on many steps at a time than on few, ``whole`` that it must get all steps
+        of the innermost loop at once.
         """
         if prod(nest.sizes) == 0:
             return
@@ -113,7 +115,9 @@ class Builder:
         run, spec = drivers.plan_lines(
             address, sizes, strides, itemsizes, extras=extras, work=max(1, work)
         )
-        if columns:
+        if whole:
+            spec[5] = max(spec[2], 1)
+        elif columns:
             spec[5] = min(max(spec[2], 1), max(spec[5], LANES))
         self._launches.append((run, spec, operands))
 

@@ -2,14 +2,16 @@
 
 layer_norm, rms_norm, group_norm, batch_norm and instance_norm differ in nothing but what a line is:
 the input is seen in a canonical shape, some dimensions of which a line runs along, and some of
-which (perhaps the same) a weight lies along. A :class:`Form` says which. Three kernels do the rest:
+which (perhaps the same) a weight lies along. A :class:`Form` says which. Two kernels do the rest,
+each in one launch, a line at a time:
 
-===========  ======================================================================================
-forward      x, weight, bias -> y, statistics;      one launch, a line at a time
-backward     grad, x, weight, statistics -> the gradient of x
-affine       grad, x, statistics -> the gradients of weight and bias: it walks the dimensions that
-             the weight does *not* lie along
-===========  ======================================================================================
+=========  ======================================================================================
+forward    x, weight, bias -> y, statistics
+backward   grad, x, weight, statistics -> the gradient of x, and parts of those of weight and bias
+=========  ======================================================================================
+
+What is left of the gradient of a weight that many lines share is the sum of its parts: one for each
+sample (group_norm), or for each ``ROWS`` lines (layer_norm).
 
 Statistics are a buffer of three rows: means, reciprocal standard deviations, and unbiased variances
 (for running estimates), float32 where the operands are 16-bit floats. Each is computed in two
@@ -35,6 +37,7 @@ from .launch import Builder, Nest, Program
 from .reduction import bits
 
 TILE = 256  # lines walked together
+ROWS = 128  # lines that add to one part of a weight's gradient, if all have the same weights
 STATISTICS = 3
 
 
@@ -73,7 +76,7 @@ _HEAD = """
 import numpy as np
 from numba import njit
 from jitgrad.kernels.abi import {pointers}, p_int64, p_float64, scratch_{t}, scratch_float64
-T, SIZE, STATISTIC, BLOCK, ROWS = {T}, {size}, {statistic_size}, 1024, 256
+T, S, SIZE, WIDE, BLOCK, ROWS = {T}, {S}, {size}, {wide}, 1024, 256
 fast = {{"reassoc", "contract", "nsz"}}
 """
 
@@ -116,21 +119,23 @@ def write(p0, r0, p1, p2, r1, p3, mean, rstd, n):
 
 def kernel({arguments}, n, extras):
     {unpack}
+    # The sums know nothing of weights: to them a line may be one loop.
+    rows, length = (1, outer * inner) if i0 == inner * j0 else (outer, inner)
     for k in range(n):
         means, rstds = p_{s}(p4), p_{s}(p4 + apart)
         if not given:
             mean, exact = T(0), 0.0
             if centered:
-                for i in range(outer):
-                    for j in range(0, inner, BLOCK):
+                for i in range(rows):
+                    for j in range(0, length, BLOCK):
                         place = p0 + (i * i0 + j * j0) * SIZE
-                        exact += np.float64(total(place, j0, min(BLOCK, inner - j)))
+                        exact += np.float64(total(place, j0, min(BLOCK, length - j)))
                 mean = T(exact / count)
             exact = 0.0
-            for i in range(outer):
-                for j in range(0, inner, BLOCK):
+            for i in range(rows):
+                for j in range(0, length, BLOCK):
                     place = p0 + (i * i0 + j * j0) * SIZE
-                    exact += np.float64(squares(place, j0, mean, min(BLOCK, inner - j)))
+                    exact += np.float64(squares(place, j0, mean, min(BLOCK, length - j)))
             means[0], rstds[0] = mean, T(1.0 / np.sqrt(exact / count + eps))
             p_{s}(p4 + 2 * apart)[0] = T(exact / (count - 1))
         mean, rstd = means[0], rstds[0]
@@ -191,11 +196,11 @@ def totals(p0, p1, r0, p2, r2, mean, n):
             v = g[i * r0]
             plain += v
             weighted += v * (x[i * r0] - mean)
-        return plain * w[0], weighted * w[0]
-    for i in range(n):
-        v = g[i * r0] * w[i * r2]
-        plain += v
-        weighted += v * (x[i * r0] - mean)
+    else:
+        for i in range(n):
+            v = g[i * r0] * w[i * r2]
+            plain += v
+            weighted += v * (x[i * r0] - mean)
     return plain, weighted
 
 @njit(error_model="numpy", fastmath={{"contract"}})
@@ -209,204 +214,245 @@ def write(p0, p1, r0, p2, r2, p4, mean, rstd, c1, c2, n):
         for i in range(n):
             y[i * r0] = (g[i * r0] * w[i * r2] - c1 - (x[i * r0] - mean) * c2) * rstd
 
+@njit(error_model="numpy", fastmath={{"contract"}})
+def add(p0, p1, r0, p5, p6, r5, mean, rstd, anew, n):
+    g, x, weights, biases = p_{t}(p0), p_{t}(p1), p_{s}(p5), p_{s}(p6)
+    if anew:
+        for i in range(n):
+            weights[i * r5], biases[i * r5] = S(0), S(0)
+    for i in range(n):
+        v = g[i * r0]
+        weights[i * r5] += v * ((x[i * r0] - mean) * rstd)
+        biases[i * r5] += v
+
 def kernel({arguments}, n, extras):
     {unpack}
+    sums, skipped, slot = e[at + 5], e[at + 6], e[at + 7]
+    p5 += slot * WIDE
+    p6 += slot * WIDE
+    {skip}
     for k in range(n):
         mean, rstd = p_{s}(p3)[0], p_{s}(p3 + apart)[0]
         plain, weighted = 0.0, 0.0
-        if not given:
-            for i in range(outer):
-                for j in range(0, inner, BLOCK):
-                    a, w = (i * i0 + j * j0) * SIZE, (i * i2 + j * j2) * SIZE
-                    v0, v1 = totals(p0 + a, p1 + a, j0, p2 + w, j2, mean, min(BLOCK, inner - j))
-                    plain += np.float64(v0)
-                    weighted += np.float64(v1)
-        c1 = T(plain / count) if centered else T(0)
-        c2 = T(weighted / count * np.float64(rstd) * np.float64(rstd))
+        anew = k == 0 or s5 != 0
+        for i in range(outer if sums or not given else 0):
+            v0, v1 = 0.0, 0.0
+            for j in range(0, inner, BLOCK):
+                a, w = (i * i0 + j * j0) * SIZE, (i * i2 + j * j2) * SIZE
+                t0, t1 = totals(p0 + a, p1 + a, j0, p2 + w, j2, mean, min(BLOCK, inner - j))
+                v0 += np.float64(t0)
+                v1 += np.float64(t1)
+            if j2 == 0:
+                if sums:
+                    weights, biases = p_{s}(p5 + i * i5 * WIDE), p_{s}(p6 + i * i5 * WIDE)
+                    if anew and (i == 0 or i5 != 0):
+                        weights[0], biases[0] = S(0), S(0)
+                    weights[0] += S(v1 * np.float64(rstd))
+                    biases[0] += S(v0)
+                scale = np.float64(p_{t}(p2 + i * i2 * SIZE)[0])
+                v0 *= scale
+                v1 *= scale
+            plain += v0
+            weighted += v1
+        c1 = T(plain / count) if centered and not given else T(0)
+        c2 = T(weighted / count * np.float64(rstd) * np.float64(rstd)) if not given else T(0)
         for i in range(outer):
             a = i * i0 * SIZE
             write(p0 + a, p1 + a, j0, p2 + i * i2 * SIZE, j2, p4 + a, mean, rstd, c1, c2, inner)
+            if sums and j2 != 0:
+                w = i * i5 * WIDE
+                add(p0 + a, p1 + a, j0, p5 + w, p6 + w, j5, mean, rstd, anew, inner)
         {advance}
 """
 
 _BACKWARD_COLUMNS = """
 def kernel({arguments}, n, extras):
     {unpack}
+    sums = e[at + 5]
     g, x, w, y = p_{t}(p0), p_{t}(p1), p_{t}(p2), p_{t}(p4)
-    means, rstds = p_{s}(p3), p_{s}(p3 + apart)
+    means, rstds, weights, biases = p_{s}(p3), p_{s}(p3 + apart), p_{s}(p5), p_{s}(p6)
     c1, c2 = scratch_{t}({tile}), scratch_{t}({tile})
     plain, weighted = scratch_float64({tile}), scratch_float64({tile})
     for first in range(0, n, {tile}):
         width = min({tile}, n - first)
         for j in range(width):
             plain[j], weighted[j] = 0.0, 0.0
-        if not given:
-            for start in range(0, inner, ROWS):
-                for j in range(width):
-                    c1[j], c2[j] = T(0), T(0)
-                for i in range(start, min(start + ROWS, inner)):
-                    for j in range(width):
-                        k = first + j
-                        v = g[i * j0 + k * s0] * w[i * j2 + k * s2]
-                        c1[j] += v
-                        c2[j] += v * (x[i * j1 + k * s1] - means[k * s3])
-                for j in range(width):
-                    plain[j] += np.float64(c1[j])
-                    weighted[j] += np.float64(c2[j])
-        for j in range(width):
-            rstd = np.float64(rstds[(first + j) * s3])
-            c1[j] = T(plain[j] / count) if centered else T(0)
-            c2[j] = T(weighted[j] / count * rstd * rstd)
-        for i in range(inner):
-            for j in range(width):
-                k = first + j
-                v = g[i * j0 + k * s0] * w[i * j2 + k * s2] - c1[j]
-                y[i * j4 + k * s4] = (v - (x[i * j1 + k * s1] - means[k * s3]) * c2[j]) * (
-                    rstds[k * s3])
-"""
-
-_AFFINE_ROWS = """
-@njit(error_model="numpy", fastmath=fast)
-def totals(p0, p1, r0, p2, r2, apart, n):
-    g, x, means, rstds = p_{t}(p0), p_{t}(p1), p_{s}(p2), p_{s}(p2 + apart)
-    plain, weighted = T(0), T(0)
-    if r2 == 0:
-        mean, rstd = means[0], rstds[0]
-        for i in range(n):
-            v = g[i * r0]
-            plain += v
-            weighted += v * (x[i * r0] - mean)
-        return plain, weighted * rstd
-    for i in range(n):
-        v = g[i * r0]
-        plain += v
-        weighted += v * (x[i * r0] - means[i * r2]) * rstds[i * r2]
-    return plain, weighted
-
-def kernel({arguments}, n, extras):
-    {unpack}
-    for k in range(n):
-        plain, weighted = 0.0, 0.0
-        for i in range(outer):
-            for j in range(0, inner, BLOCK):
-                a, b = (i * i0 + j * j0) * SIZE, (i * i2 + j * j2) * STATISTIC
-                v0, v1 = totals(p0 + a, p1 + a, j0, p2 + b, j2, apart, min(BLOCK, inner - j))
-                plain += np.float64(v0)
-                weighted += np.float64(v1)
-        p_{t}(p3)[0], p_{t}(p4)[0] = T(weighted), T(plain)
-        {advance}
-"""
-
-_AFFINE_COLUMNS = """
-def kernel({arguments}, n, extras):
-    {unpack}
-    g, x, weights, biases = p_{t}(p0), p_{t}(p1), p_{t}(p3), p_{t}(p4)
-    means, rstds = p_{s}(p2), p_{s}(p2 + apart)
-    c1, c2 = scratch_{t}({tile}), scratch_{t}({tile})
-    plain, weighted = scratch_float64({tile}), scratch_float64({tile})
-    for first in range(0, n, {tile}):
-        width = min({tile}, n - first)
-        for j in range(width):
-            plain[j], weighted[j] = 0.0, 0.0
-        for start in range(0, inner, ROWS):
+        for start in range(0, inner if sums or not given else 0, ROWS):
             for j in range(width):
                 c1[j], c2[j] = T(0), T(0)
             for i in range(start, min(start + ROWS, inner)):
-                if s2 == 0:
-                    mean, rstd = means[i * j2], rstds[i * j2]
-                    for j in range(width):
-                        v = g[i * j0 + (first + j) * s0]
-                        c1[j] += v
-                        c2[j] += v * ((x[i * j1 + (first + j) * s1] - mean) * rstd)
-                else:
-                    for j in range(width):
-                        k = first + j
-                        v, d = g[i * j0 + k * s0], x[i * j1 + k * s1] - means[i * j2 + k * s2]
-                        c1[j] += v
-                        c2[j] += v * (d * rstds[i * j2 + k * s2])
+                for j in range(width):
+                    k = first + j
+                    v = g[i * j0 + k * s0]
+                    c1[j] += v
+                    c2[j] += v * (x[i * j1 + k * s1] - means[k * s3])
             for j in range(width):
                 plain[j] += np.float64(c1[j])
                 weighted[j] += np.float64(c2[j])
         for j in range(width):
-            weights[(first + j) * s3], biases[(first + j) * s4] = T(weighted[j]), T(plain[j])
+            k = first + j
+            rstd, scale = np.float64(rstds[k * s3]), np.float64(w[k * s2])
+            if sums:
+                weights[k * s5], biases[k * s6] = S(weighted[j] * rstd), S(plain[j])
+            if given:
+                scale = 0.0
+            c1[j] = T(plain[j] * scale / count) if centered else T(0)
+            c2[j] = T(weighted[j] * scale / count * rstd * rstd)
+        for i in range(inner):
+            for j in range(width):
+                k = first + j
+                v = g[i * j0 + k * s0] * w[k * s2] - c1[j]
+                y[i * j4 + k * s4] = (v - (x[i * j1 + k * s1] - means[k * s3]) * c2[j]) * (
+                    rstds[k * s3])
 """
 
 _SOURCES = {
     "forward": (_FORWARD_ROWS, _FORWARD_COLUMNS),
     "backward": (_BACKWARD_ROWS, _BACKWARD_COLUMNS),
-    "affine": (_AFFINE_ROWS, _AFFINE_COLUMNS),
 }
-_OPERANDS = 5
-_STATISTICS_AT = {"forward": 4, "backward": 3, "affine": 2}  # the operand that they are
+# Which operands there are; those in the dtype of statistics are named "wide".
+_OPERANDS = {
+    "forward": ("x", "weight", "bias", "y", "wide"),
+    "backward": ("grad", "x", "weight", "wide", "y", "wide", "wide"),
+}
 
 
 @functools.cache
 def _kernel(kind: str, t: dtype, columns: bool) -> int:
-    k = range(_OPERANDS)
-    steps = "; ".join(f"i{i}, j{i} = e[{2 + 2 * i}], e[{3 + 2 * i}]" for i in k)
+    operands = list(enumerate(_OPERANDS[kind]))
+    steps = "; ".join(f"i{i}, j{i} = e[{2 + 2 * i}], e[{3 + 2 * i}]" for i, _ in operands)
+    sizes = ["WIDE" if what == "wide" else "SIZE" for _, what in operands]
     names = {
         "t": t.name,
         "s": t.compute.name,
         "tile": TILE,
-        "arguments": ", ".join(f"{a}{i}" for a in "ps" for i in k),
-        "advance": "; ".join(
-            f"p{i} += s{i} * {'STATISTIC' if i == _STATISTICS_AT[kind] else 'SIZE'}" for i in k
-        ),
-        "unpack": _UNPACK.format(steps=steps, at=2 + 2 * _OPERANDS),
+        "arguments": ", ".join(f"{a}{i}" for a in "ps" for i, _ in operands),
+        "advance": "; ".join(f"p{i} += s{i} * {size}" for i, size in enumerate(sizes)),
+        "skip": "; ".join(f"p{i} += skipped * s{i} * {size}" for i, size in enumerate(sizes)),
+        "unpack": _UNPACK.format(steps=steps, at=2 + 2 * len(operands)),
     }
     pointers = ", ".join(sorted({f"p_{t.name}", f"p_{t.compute.name}"}))
     head = _HEAD.format(
-        t=t.name, pointers=pointers, T=numpy_name(t), size=t.itemsize,
-        statistic_size=t.compute.itemsize,
+        t=t.name, pointers=pointers, T=numpy_name(t), S=numpy_name(t.compute), size=t.itemsize,
+        wide=t.compute.itemsize,
     )  # fmt: skip
-    return cache.kernel(head + _SOURCES[kind][columns].format(**names), _OPERANDS)
+    return cache.kernel(head + _SOURCES[kind][columns].format(**names), len(operands))
 
 
-def plan(kind: str, form: Form, t: dtype, weighted: bool) -> Program:
-    """The program of a kernel; operands as listed above, all row-major, of dtype ``t``
-    (statistics: of its ``compute``).
+class _Loops(NamedTuple):
+    """A form as a kernel walks it: the lines, and the extras that describe one."""
+
+    lines: Nest
+    columns: bool
+    extras: list[int]
+    work: int
+
+
+def _loops(form: Form, t: dtype, strides: Sequence[Strides]) -> _Loops:
+    shape, along = form.shape, form.along
+    sizes, steps = coalesce([shape[d] for d in along], [[s[d] for d in along] for s in strides])
+    kept = [d for d in range(len(shape)) if d not in along]
+    lines = Nest(tuple(shape[d] for d in kept), tuple(tuple(s[d] for d in kept) for s in strides))
+    columns = len(sizes) == 1 and lines.merged(in_order=True).columnwise(steps[0][-1])
+    extras = [1] * (2 - len(sizes)) + sizes
+    for step in steps:
+        extras += [0] * (2 - len(step)) + step
+    count = prod(shape[d] for d in along)
+    apart = form.lines * t.compute.itemsize
+    extras += [count, apart, int(form.centered), int(form.given), bits(form.eps)]
+    return _Loops(lines, columns, extras, 4 * count)
+
+
+def _itemsizes(kind: str, t: dtype) -> list[int]:
+    return [t.compute.itemsize if what == "wide" else t.itemsize for what in _OPERANDS[kind]]
+
+
+def forward(form: Form, t: dtype, weighted: bool) -> Program:
+    """The program of the forward kernel; all operands row-major, of dtype ``t`` (statistics: of its
+    ``compute``).
 
     Args:
         weighted: whether weight and bias are there; else they are single numbers.
     """
-    full = contiguous_strides(form.shape)
-    weight = form.strides(form.affine) if weighted else (0,) * len(form.shape)
+    full, nothing = contiguous_strides(form.shape), (0,) * len(form.shape)
+    weight = form.strides(form.affine) if weighted else nothing
     kept = [d for d in range(len(form.shape)) if d not in form.along]
-    statistics = form.strides(kept)
-    strides = {
-        "forward": (full, weight, weight, full, statistics),
-        "backward": (full, full, weight, statistics, full),
-        "affine": (full, full, statistics, weight, weight),
-    }[kind]
-    along = form.along
-    if kind == "affine":
-        along = tuple(d for d in range(len(form.shape)) if d not in form.affine)
-    count = prod(form.shape[d] for d in along)
-    sizes, steps = coalesce(
-        [form.shape[d] for d in along], [[s[d] for d in along] for s in strides]
-    )
-    loops = [1] * (2 - len(sizes)) + sizes
-    lines = [d for d in range(len(form.shape)) if d not in along]
-    nest = Nest(
-        tuple(form.shape[d] for d in lines), tuple(tuple(s[d] for d in lines) for s in strides)
-    ).merged(in_order=True)
-    columns = len(sizes) == 1 and nest.columnwise(steps[0][-1])
-    extras = list(loops)
-    for step in steps:
-        extras += [0] * (2 - len(step)) + step
-    apart = form.lines * t.compute.itemsize
-    extras += [count, apart, int(form.centered), int(form.given), bits(form.eps)]
-    sizes_in_bytes = [t.itemsize] * _OPERANDS
-    sizes_in_bytes[_STATISTICS_AT[kind]] = t.compute.itemsize
-    builder = Builder(_OPERANDS)
+    loops = _loops(form, t, (full, weight, weight, full, form.strides(kept)))
+    builder = Builder(len(_OPERANDS["forward"]))
     if 0 not in form.shape:
         builder.launch(
-            _kernel(kind, t, columns),
-            nest,
-            sizes_in_bytes,
+            _kernel("forward", t, loops.columns),
+            loops.lines.merged(in_order=True),
+            _itemsizes("forward", t),
             builder.operands,
-            extras=extras,
-            work=4 * count,
-            columns=columns,
+            extras=loops.extras,
+            work=loops.work,
+            columns=loops.columns,
         )
+    return builder.program()
+
+
+def slots(form: Form) -> int:
+    """Of how many parts the gradients of weight and bias are the sum."""
+    count = prod(n for d, n in enumerate(form.shape) if d not in {*form.along, *form.affine})
+    return -(-count // ROWS) if _shared(form) else count
+
+
+def _shared(form: Form) -> bool:
+    """Whether all lines have the same weights."""
+    return set(form.affine) <= set(form.along)
+
+
+def backward(form: Form, t: dtype, weighted: bool, sums: bool) -> Program:
+    """The program of the backward kernel; operands as for :func:`forward`.
+
+    The parts of the gradients of weight and bias are [slots, 2, weights], in the dtype of
+    statistics; the two operands are that of the weight and that of the bias.
+
+    Args:
+        sums: whether they are wanted.
+    """
+    full, nothing = contiguous_strides(form.shape), (0,) * len(form.shape)
+    weight = form.strides(form.affine) if weighted else nothing
+    kept = [d for d in range(len(form.shape)) if d not in form.along]
+    others = [d for d in kept if d not in form.affine]
+    weights = prod(form.shape[d] for d in form.affine)
+    part = nothing
+    if sums:
+        by_slot = nothing if _shared(form) else form.strides(others)
+        part = tuple(
+            a + 2 * weights * b for a, b in zip(form.strides(form.affine), by_slot, strict=True)
+        )
+    loops = _loops(form, t, (full, full, weight, form.strides(kept), full, part, part))
+    builder = Builder(len(_OPERANDS["backward"]))
+
+    def launch(lines: Nest, skipped: int, slot: int, whole: bool) -> None:
+        builder.launch(
+            _kernel("backward", t, loops.columns),
+            lines,
+            _itemsizes("backward", t),
+            builder.operands,
+            extras=[*loops.extras, int(sums), skipped, slot],
+            work=loops.work,
+            columns=loops.columns,
+            whole=whole,
+        )
+
+    if 0 in form.shape:
+        return builder.program()
+    lines = loops.lines.merged(in_order=True)
+    if not sums or not _shared(form):
+        launch(lines, 0, 0, False)
+        return builder.program()
+    # One loop of lines, cut into slots; what is left over has one of its own.
+    count = form.lines
+    steps = [s[0] if s else 0 for s in lines.strides]
+    slot = 2 * weights
+    many, rest = divmod(count, ROWS)
+    if many:
+        outer = [s * ROWS for s in steps[:5]] + [slot, slot]
+        pairs = tuple(zip(outer, steps, strict=True))
+        launch(Nest((many, ROWS), pairs), 0, 0, True)
+    if rest:
+        launch(Nest((rest,), tuple((s,) for s in steps)), count - rest, many * slot, True)
     return builder.program()
