@@ -12,10 +12,12 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
 import jitgrad
+from jitgrad.kernels import half as kernels
 from tests.oracle import torch_or_skip
 
 HALVES = ("float16", "bfloat16")
@@ -325,3 +327,35 @@ def test_recurrent_layers(kind: str, name: str) -> None:
     loose = 2e-3 if name == "float16" else 1.6e-2
     for ours, theirs in zip(run(jitgrad), run(torch_or_skip()), strict=True):
         assert np.allclose(ours, theirs, rtol=2 * loose, atol=loose)
+
+
+# Conversions --------------------------------------------------------------------------------------
+def test_float16_without_instructions_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What processors without F16C run, here: every number, and roundings of all kinds."""
+    from jitgrad.kernels.abi import p_float16, p_float32
+
+    monkeypatch.setattr(kernels, "_converts", lambda context: False)
+
+    @numba.njit
+    def narrow(source: int, target: int, n: int) -> None:
+        a, b = p_float32(source), p_float16(target)
+        for i in range(n):
+            b[i] = a[i]
+
+    @numba.njit
+    def widen(source: int, target: int, n: int) -> None:
+        a, b = p_float16(source), p_float32(target)
+        for i in range(n):
+            b[i] = a[i]
+
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    wide = np.empty(bits.size, np.float32)
+    widen(bits.ctypes.data, wide.ctypes.data, bits.size)
+    assert np.array_equal(wide, bits.view(np.float16).astype(np.float32), equal_nan=True)
+    with np.errstate(all="ignore"):
+        numbers = np.concatenate([wide, wide * np.float32(1 + 2**-11), wide * np.float32(1.0003)])
+        numbers = np.concatenate([numbers, np.geomspace(1e-9, 1e6, 10_000, dtype=np.float32)])
+        expected = numbers.astype(np.float16)
+    found = np.empty(numbers.size, np.float16)
+    narrow(numbers.ctypes.data, found.ctypes.data, numbers.size)
+    assert np.array_equal(found, expected, equal_nan=True)

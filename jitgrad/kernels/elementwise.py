@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..dtypes import BOOL, BY_NAME, COMPLEX, FLOATING, INTEGER, PARTS, dtype
+from ..dtypes import BOOL, BY_NAME, COMPLEX, FLOATING, HALVES, INTEGER, PARTS, dtype
 from ..layout import Layout, expand_strides, iteration_order
 from . import cache, drivers
 from .expression import imports as imports_of
@@ -150,6 +150,10 @@ def kernel(
     compute: dtype,
 ) -> int:
     """The address of the kernel that computes ``formulas`` of ``inputs`` in ``compute``."""
+    if compute in HALVES and {*inputs, *outputs} == {compute} and set(formulas) <= set(names):
+        # Nothing is computed: the bits are copied, unconverted.
+        compute = BY_NAME["int16"]
+        inputs, outputs = (compute,) * len(inputs), (compute,) * len(outputs)
     text = source(formulas, names, inputs, outputs, compute)
     return cache.kernel(text, len(inputs) + len(outputs))
 

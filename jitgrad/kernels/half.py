@@ -1,8 +1,9 @@
 """Pointers to 16-bit floats: float32 to whoever loads and stores through them.
 
-Numba's CPU target knows neither float16 nor bfloat16, and LLVM turns its own ``half`` into calls of
-a library that compiled code cannot count on. So the conversions are integer work on the bits,
-without branches: a loop over them vectorises. Stores round to nearest, ties to even.
+Numba's CPU target knows neither float16 nor bfloat16, and LLVM turns its own ``half``, where the
+processor has no instructions for it, into calls of a library that compiled code cannot count on. So
+the conversions are integer work on the bits, without branches: a loop over them vectorises; only
+float16 is left to the instructions of x86 where they exist. Stores round to nearest, ties to even.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numba import types
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
 
-_I16, _I32, _F32 = ir.IntType(16), ir.IntType(32), ir.FloatType()
+_I16, _I32, _F32, _F16 = ir.IntType(16), ir.IntType(32), ir.FloatType(), ir.HalfType()
 
 
 class HalfPointer(types.Type):
@@ -36,11 +37,18 @@ class _HalfPointerModel(models.PrimitiveModel):
         super().__init__(manager, kind, _I16.as_pointer())
 
 
+def _converts(context: Any) -> bool:
+    """Whether the code that is generated may use instructions for float16 (x86's F16C)."""
+    return "+f16c" in getattr(context.codegen(), "_tm_features", "").split(",")
+
+
 def _float(builder: Any, bits: Any) -> Any:
     return builder.bitcast(bits, _F32)
 
 
-def _widen_float16(builder: Any, bits: Any) -> Any:
+def _widen_float16(context: Any, builder: Any, bits: Any) -> Any:
+    if _converts(context):
+        return builder.fpext(builder.bitcast(bits, _F16), _F32)
     wide = builder.zext(bits, _I32)
     sign = builder.shl(builder.and_(wide, _I32(0x8000)), _I32(16))
     magnitude = builder.shl(builder.and_(wide, _I32(0x7FFF)), _I32(13))
@@ -52,7 +60,9 @@ def _widen_float16(builder: Any, bits: Any) -> Any:
     return _float(builder, builder.or_(builder.select(large, special, finite), sign))
 
 
-def _narrow_float16(builder: Any, value: Any) -> Any:
+def _narrow_float16(context: Any, builder: Any, value: Any) -> Any:
+    if _converts(context):
+        return builder.bitcast(builder.fptrunc(value, _F16), _I16)
     bits = builder.bitcast(value, _I32)
     sign = builder.lshr(builder.and_(bits, _I32(0x80000000)), _I32(16))
     x = builder.and_(bits, _I32(0x7FFFFFFF))
@@ -69,11 +79,11 @@ def _narrow_float16(builder: Any, value: Any) -> Any:
     return builder.trunc(builder.or_(result, sign), _I16)
 
 
-def _widen_bfloat16(builder: Any, bits: Any) -> Any:
+def _widen_bfloat16(context: Any, builder: Any, bits: Any) -> Any:
     return _float(builder, builder.shl(builder.zext(bits, _I32), _I32(16)))
 
 
-def _narrow_bfloat16(builder: Any, value: Any) -> Any:
+def _narrow_bfloat16(context: Any, builder: Any, value: Any) -> Any:
     bits = builder.bitcast(value, _I32)
     odd = builder.and_(builder.lshr(bits, _I32(16)), _I32(1))
     rounded = builder.lshr(builder.add(builder.add(bits, _I32(0x7FFF)), odd), _I32(16))
@@ -103,11 +113,12 @@ class _Store(AbstractTemplate):
 
 @lower_builtin(operator.getitem, HalfPointer, types.Integer)
 def _load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return _WIDEN[sig.args[0].format](builder, builder.load(builder.gep(args[0], [args[1]])))
+    bits = builder.load(builder.gep(args[0], [args[1]]))
+    return _WIDEN[sig.args[0].format](context, builder, bits)
 
 
 @lower_builtin(operator.setitem, HalfPointer, types.Integer, types.Float)
 def _store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     narrow = _NARROW[sig.args[0].format]
-    builder.store(narrow(builder, args[2]), builder.gep(args[0], [args[1]]))
+    builder.store(narrow(context, builder, args[2]), builder.gep(args[0], [args[1]]))
     return context.get_dummy_value()
