@@ -1,4 +1,4 @@
-"""Average pooling: linear maps whose taps are windows."""
+"""Average pooling: linear maps whose outputs are sums of windows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import errors
 from ..dtypes import FLOATING, int64
-from ..kernels.separable import Separable, Taps
+from ..kernels.separable import Runs, Separable
 from ..tensor import Tensor
 from .linear_maps import check_floating, family
 from .plans import PlanCache
@@ -42,7 +42,7 @@ _maps = PlanCache()  # with what their nodes show
 def _map(
     sizes: Sizes, counts: Sizes, p: Pooling, count_include_pad: bool, divisor: int | None
 ) -> Separable:
-    taps: list[Taps] = []
+    runs: list[Runs] = []
     for n, count, k, stride, pad in zip(sizes, counts, *p[:3], strict=True):
         start = np.arange(count) * stride - pad
         end = np.minimum(start + k, n + pad)
@@ -51,9 +51,9 @@ def _map(
         inside = np.maximum(end - start, 1)  # a window without elements sums up to zero
         by = covered if count_include_pad else inside
         if divisor is not None:
-            by = np.full(count, 1 if taps else divisor)
-        taps.append(Taps.windows(n, start, end, by))
-    return Separable(taps)
+            by = np.full(count, 1 if runs else divisor)
+        runs.append(Runs(n, start, end, by))
+    return Separable(runs)
 
 
 def _avg_pool(
@@ -168,11 +168,11 @@ def avg_pool3d(
 # To a given size ----------------------------------------------------------------------------------
 @functools.lru_cache(1024)
 def _adaptive_map(sizes: Sizes, windows: Sizes) -> Separable:
-    taps = []
+    runs = []
     for n, count in zip(sizes, windows, strict=True):
         start, end = adaptive_bounds(n, count)
-        taps.append(Taps.windows(n, start, end, end - start))
-    return Separable(taps)
+        runs.append(Runs(n, start, end, end - start))
+    return Separable(runs)
 
 
 def _adaptive_avg_pool(rank: int, self: Tensor, output_size: Any) -> Tensor:

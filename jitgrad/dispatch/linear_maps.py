@@ -38,13 +38,13 @@ def _mapped(x: Tensor, mapping: Separable, row_major: bool) -> tuple[Tensor, Out
     plan = _plans.get(key)
     if plan is None:
         of = x.layout
-        shape = (*of.shape[: of.ndim - len(mapping.taps)], *mapping.shape)
+        shape = (*of.shape[: of.ndim - len(mapping.along)], *mapping.shape)
         out = dense_layout(shape, of.dtype) if row_major else image_layout(shape, of.dtype, of)
         plan = _plans.add(key, (*separable.plan(mapping, of, out), out, Outcome((of,), (out,))))
-    run, spec, out, outcome = plan
+    run, spec, tables, out, outcome = plan
     result = fresh(out)
     buffer = result.storage.buffer
-    run(spec, x.storage.buffer, x.offset, buffer, 0, buffer, 0, buffer, 0)
+    run(spec, x.storage.buffer, x.offset, buffer, 0, tables, 0, buffer, 0, buffer, 0)
     return result, outcome
 
 

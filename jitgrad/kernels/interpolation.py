@@ -132,7 +132,7 @@ def smooth(filter: Callable[[np.ndarray], np.ndarray], width: int) -> Callable[[
         centre = r.scale * (r.ordinals + half)
         start = np.maximum((centre - reach + half).astype(np.int64), 0)
         end = np.minimum((centre + reach + half).astype(np.int64), r.inputs)
-        window = Taps.windows(r.inputs, start, end)
+        window = Taps.of_runs(r.inputs, start, end)
         output = np.repeat(np.arange(r.outputs), np.diff(window.first))
         distance = (window.index.astype(r.precision) - centre[output] + half) / stretch
         weight = filter(distance)
