@@ -68,8 +68,6 @@ from .lazy import (
     LazyInstanceNorm2d,
     LazyInstanceNorm3d,
     LazyLinear,
-    UninitializedBuffer,
-    UninitializedParameter,
 )
 from .linear import Bilinear, Flatten, Identity, Linear, Unflatten
 from .loss import (
@@ -126,7 +124,7 @@ from .padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from .parameter import Buffer, Parameter
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 from .parameter_containers import ParameterDict, ParameterList
 from .pooling import (
     AdaptiveAvgPool1d,

@@ -14,8 +14,7 @@ from .. import dtypes
 from ..autograd.grad_mode import no_grad
 from ..dispatch.creation import empty
 from ..layout import dense_layout
-from ..state import get_default_dtype
-from ..tensor import Size, Tensor, make
+from ..tensor import Tensor
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .linear import Linear
 from .module import Module
@@ -27,118 +26,9 @@ from .normalization import (
     InstanceNorm2d,
     InstanceNorm3d,
 )
-from .parameter import Parameter, replace_data
-
-_layout: Any = Tensor.layout
+from .parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 
-class _Placeholder(Tensor):
-    """A tensor that has a dtype, but no shape yet: everything else about it is refused."""
-
-    __slots__ = ()
-    cls_to_become: ClassVar[type[Tensor]]
-
-    @property
-    def layout(self) -> Any:
-        """What every operation looks at first: ValueError."""
-        raise ValueError(
-            "Attempted to use an uninitialized parameter. This error happens when you are using a "
-            "`LazyModule` or explicitly manipulating `torch.nn.parameter.UninitializedParameter` "
-            "objects. When using LazyModules Call `forward` with a dummy batch to initialize the "
-            "parameters before calling torch functions"
-        )
-
-    @layout.setter
-    def layout(self, value: Any) -> None:
-        _layout.__set__(self, value)
-
-    @property
-    def dtype(self) -> dtypes.dtype:
-        """The dtype that the tensor will have."""
-        return _layout.__get__(self).dtype
-
-    @property
-    def shape(self) -> Size:
-        """RuntimeError: there is none yet."""
-        raise RuntimeError(
-            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
-            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
-            "initialized one. Call `forward` to initialize the parameters before accessing their "
-            "attributes."
-        )
-
-    def materialize(
-        self, shape: Any, device: Any = None, dtype: dtypes.dtype | None = None
-    ) -> None:
-        """Become a tensor of this shape, with uninitialised values, in place."""
-        data = empty(tuple(shape), dtype=dtype or self.dtype)
-        self.__class__ = self.cls_to_become  # type: ignore[assignment]
-        replace_data(self, data)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Placeholder:
-        if id(self) not in memo:
-            memo[id(self)] = _placeholder(type(self), self.requires_grad, self.dtype)
-        return memo[id(self)]
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _placeholder, (type(self), self.requires_grad, self.dtype)
-
-
-def _placeholder(cls: Any, requires_grad: bool, d: dtypes.dtype | None) -> Any:
-    plain = empty(0, dtype=d or get_default_dtype())
-    result = make(plain.storage, 0, dense_layout((0,), plain.dtype), cls)
-    result.tracked = requires_grad
-    return result
-
-
-class UninitializedParameter(_Placeholder, Parameter):  # type: ignore[misc]
-    """A parameter whose shape is not known yet.
-
-    >>> import jitgrad as jg
-    >>> p = UninitializedParameter()
-    >>> p
-    <UninitializedParameter>
-    >>> p.materialize((2, 3))
-    >>> p.shape
-    jitgrad.Size([2, 3])
-    """
-
-    __slots__ = ()
-    cls_to_become = Parameter
-
-    def __new__(
-        cls, requires_grad: bool = True, device: Any = None, dtype: dtypes.dtype | None = None
-    ) -> UninitializedParameter:
-        return _placeholder(cls, requires_grad, dtype)
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        """Everything is done by ``__new__``."""
-
-
-class UninitializedBuffer(_Placeholder):
-    """A buffer whose shape is not known yet."""
-
-    __slots__ = ()
-    cls_to_become = Tensor
-
-    def __new__(
-        cls, requires_grad: bool = False, device: Any = None, dtype: dtypes.dtype | None = None
-    ) -> UninitializedBuffer:
-        return _placeholder(cls, requires_grad, dtype)
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        """Everything is done by ``__new__``."""
-
-
-def is_lazy(param: Any) -> bool:
-    """Whether a tensor is one whose shape is not known yet."""
-    return isinstance(param, _Placeholder)
-
-
-# Modules ------------------------------------------------------------------------------------------
 def _infer(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """The hook before the first call: fills in the parameters and changes the class."""
     module.initialize_parameters(*args, **kwargs)

@@ -89,6 +89,26 @@ def test_samplers_and_splits() -> None:
     )
 
 
+@pytest.mark.parametrize("size", [3, 10, 11])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_shares_of_processes(size: int, drop_last: bool) -> None:
+    def run(lib: Any) -> Any:
+        found = []
+        for rank in range(4):
+            sampler = lib.utils.data.DistributedSampler(
+                range(size), 4, rank, seed=3, drop_last=drop_last
+            )
+            sampler.set_epoch(rank % 2)
+            plain = lib.utils.data.DistributedSampler(range(size), 4, rank, shuffle=False)
+            found.append((list(sampler), len(sampler), list(plain)))
+        return found
+
+    check(run)
+    check_raises(
+        lambda lib: lib.utils.data.DistributedSampler(range(3), 2, 2), match="Invalid rank 2, rank"
+    )
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("seeded", [False, True])
 def test_batches_come_in_the_same_order(shuffle: bool, seeded: bool) -> None:

@@ -171,3 +171,60 @@ class BatchSampler(Sampler[list[Any]]):
     def __len__(self) -> int:
         full, rest = divmod(len(self.sampler), self.batch_size)  # type: ignore[arg-type]
         return full + bool(rest and not self.drop_last)
+
+
+class DistributedSampler(Sampler[int]):
+    """One process's share of a dataset: every ``num_replicas``-th index, from ``rank`` on.
+
+    All processes get the same number of indices: some come twice, or (``drop_last``) some are left
+    out. The order is that of ``seed`` and of the epoch, which :meth:`set_epoch` must be told.
+
+    Raises:
+        ValueError: for a rank that is none.
+        RuntimeError: without ``num_replicas`` and ``rank``: there is no group of processes.
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            raise RuntimeError(
+                "DistributedSampler: there is no default process group, say num_replicas and rank"
+            )
+        if not 0 <= rank < num_replicas:
+            raise ValueError(
+                f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
+            )
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.shuffle = shuffle
+        self.seed = seed
+        self.drop_last = drop_last
+        self.epoch = 0
+        size = len(dataset)
+        self.num_samples = size // num_replicas if drop_last else -(-size // num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        size = len(self.dataset)
+        indices = list(range(size))
+        if self.shuffle:
+            generator = Generator().manual_seed(self.seed + self.epoch)
+            indices = randperm(size, generator=generator).tolist()
+        if not self.drop_last and indices:
+            indices *= -(-self.total_size // size)
+        return iter(indices[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch follows, so that its order is another one in all processes."""
+        self.epoch = epoch
