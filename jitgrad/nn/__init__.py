@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import attention, functional, init, utils
+from ._projected import LinearCrossEntropyOptions
 from .activation import (
     CELU,
     ELU,
@@ -33,6 +34,7 @@ from .activation import (
     Tanhshrink,
     Threshold,
 )
+from .classifiers import AdaptiveLogSoftmaxWithLoss, LinearCrossEntropyLoss
 from .containers import ModuleDict, ModuleList, Sequential
 from .conv import (
     Conv1d,
@@ -87,6 +89,7 @@ from .loss import (
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
     NLLLoss,
+    NLLLoss2d,
     PoissonNLLLoss,
     SmoothL1Loss,
     SoftMarginLoss,

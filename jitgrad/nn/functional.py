@@ -132,6 +132,7 @@ from ._pooling import (
     max_unpool2d,
     max_unpool3d,
 )
+from ._projected import linear_cross_entropy
 from ._resampling import (
     affine_grid,
     grid_sample,
@@ -203,6 +204,7 @@ __all__ = [
     "feature_alpha_dropout",
     "gumbel_softmax",
     "ctc_loss",
+    "linear_cross_entropy",
     "pdist",
     "multi_margin_loss",
     "multilabel_margin_loss",

@@ -171,6 +171,8 @@ def describe(value: Any) -> Any:
         return str(value)
     if isinstance(value, torch.layout):
         raise Inconvertible(str(value))
+    if type(value).__module__.startswith("torch.nn"):  # options of a function
+        raise Inconvertible(repr(value))
     if isinstance(value, tuple):
         return tuple(describe(x) for x in value)
     if isinstance(value, list):

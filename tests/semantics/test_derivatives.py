@@ -70,6 +70,7 @@ def test_elementwise_row(name: str, kind: str) -> None:
 
 
 INDEX = jg.tensor([2, 0, 1])
+CHUNKS = jg.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
 DISTINCT = jg.tensor([[0, 1], [2, 1]])
 PLACES = jg.tensor([[0, 1, 0], [1, 1, 0]])
 
@@ -259,6 +260,14 @@ STRUCTURED_CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "triangular_solve": (lambda x, y: _mixed(jg.triangular_solve(x, y)), [(2, 2), (2, 2)]),
     "householder_product": (jg.linalg.householder_product, [(3, 2), (2,)]),
     "ormqr": (jg.ormqr, [(3, 2), (2,), (3, 2)]),
+    "linear_cross_entropy": (
+        lambda x, w, b: F.linear_cross_entropy(x, w, INDEX, linear_bias=b, options=CHUNKS),
+        [(3, 2), (4, 2), (4,)],
+    ),
+    "linear_cross_entropy_without_bias": (
+        lambda x, w: F.linear_cross_entropy(x, w, INDEX, options=CHUNKS),
+        [(3, 2), (4, 2)],
+    ),
     "lstsq": (lambda x, y: jg.linalg.lstsq(x, y, driver="gels")[:2], [(3, 2), (3, 2)]),
     "complex": (jg.complex, [(2, 3), (3,)]),
     "polar": (jg.polar, [(2, 3), (3,)]),
