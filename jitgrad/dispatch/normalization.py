@@ -142,7 +142,7 @@ class _Plan:
     __slots__ = ("_backward", "_weighted", "form", "out", "outcome", "parts", "run", "statistics",
                  "weights")  # fmt: skip
 
-    def __init__(self, form: Form, of: Layout, weight: Tensor, bias: Tensor) -> None:
+    def __init__(self, form: Form, of: Layout, weighted: bool) -> None:
         wide = of.dtype.compute
         self.form = form
         self.out = dense_layout(of.shape, of.dtype)
@@ -151,10 +151,11 @@ class _Plan:
         # Without elements there is nothing to sum.
         slots = kernels.slots(form) if of.numel else 0
         self.parts = dense_layout((slots, 2, self.weights.numel), wide)
-        self._weighted = weight.layout.ndim > 0  # a vector and a number have different steps
+        self._weighted = weighted  # a vector and a number have different steps
         self._backward: dict[bool, Any] = {}
-        self.run = kernels.forward(form, of.dtype, self._weighted).run
-        self.outcome = Outcome((of, weight.layout, bias.layout), (self.out,))
+        self.run = kernels.forward(form, of.dtype, weighted).run
+        affine = dense_layout(form.weight_shape if weighted else (), of.dtype)
+        self.outcome = Outcome((of, affine, affine), (self.out,))
 
     def backward(self, sums: bool) -> Any:
         """The backward kernel, with the gradients of weight and bias or without."""
@@ -204,6 +205,10 @@ def _affine(weight: Tensor | None, bias: Tensor | None, of: Layout, shape: Any) 
     return weight, bias if bias is not None else _filled(0, shape, d)
 
 
+def _layout(x: Tensor | None) -> Layout | None:
+    return None if x is None else x.layout
+
+
 def _filled(value: int, shape: Any, d: dtype) -> Tensor:
     result = dense(shape, d)
     copy_elements(number(value, d), result)
@@ -227,15 +232,13 @@ def _along_last(
     weight: Tensor | None, bias: Tensor | None, eps: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """layer_norm and rms_norm, with their statistics."""
-    shape = tuple(normalized_shape)
-    scale, shift = weight, bias
-    if scale is None or shift is None:
-        scale, shift = _affine(weight, bias, input.layout, shape)
-    key = (cls, input.layout, shape, scale.layout, shift.layout, eps)
+    of, shape = input.layout, tuple(normalized_shape)
+    key = (cls, of, shape, _layout(weight), _layout(bias), eps)
     plan = _plans.get(key)
     if plan is None:
-        form = _form_along_last(name, input.layout, shape, weight, bias, eps, cls is _LAYER)
-        plan = _plans.add(key, _Plan(form, input.layout, scale, shift))
+        form = _form_along_last(name, of, shape, weight, bias, eps, cls is _LAYER)
+        plan = _plans.add(key, _Plan(form, of, weight is not None or bias is not None))
+    scale, shift = _affine(weight, bias, of, shape)
     return _normalized(plan, cls, (input, scale, shift))
 
 
@@ -349,10 +352,12 @@ def _group(
     input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor]:
     of = input.layout
-    form = _group_form(of, groups, weight, bias, eps)
-    scale, shift = _affine(weight, bias, of, form.weight_shape)
-    key = (_GROUP, of, groups, scale.layout, shift.layout, eps)
-    plan = _plans.get(key) or _plans.add(key, _Plan(form, of, scale, shift))
+    key = (_GROUP, of, groups, _layout(weight), _layout(bias), eps)
+    plan = _plans.get(key)
+    if plan is None:
+        form = _group_form(of, groups, weight, bias, eps)
+        plan = _plans.add(key, _Plan(form, of, weight is not None or bias is not None))
+    scale, shift = _affine(weight, bias, of, plan.form.weight_shape)
     return _normalized(plan, _GROUP, (input, scale, shift))
 
 
@@ -467,10 +472,12 @@ def _batch(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """batch_norm with its statistics, as [3, channels]; running estimates are updated."""
     of = input.layout
-    form = _batch_form(of, (running_mean, running_var), (weight, bias), not training, eps)
-    scale, shift = _affine(weight, bias, of, form.weight_shape)
-    key = (_BATCH, of, scale.layout, shift.layout, training, eps)
-    plan = _plans.get(key) or _plans.add(key, _Plan(form, of, scale, shift))
+    key = (_BATCH, of, *map(_layout, (running_mean, running_var, weight, bias)), training, eps)
+    plan = _plans.get(key)
+    if plan is None:
+        form = _batch_form(of, (running_mean, running_var), (weight, bias), not training, eps)
+        plan = _plans.add(key, _Plan(form, of, weight is not None or bias is not None))
+    scale, shift = _affine(weight, bias, of, plan.form.weight_shape)
     if not training:
         assert running_mean is not None and running_var is not None
         statistics = fresh(plan.statistics)
