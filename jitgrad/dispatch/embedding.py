@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -9,22 +10,23 @@ import numpy as np
 
 from .. import errors
 from ..autograd.grad_mode import no_grad
-from ..dtypes import dtype, int32, int64
+from ..dtypes import dtype, from_numpy, int32, int64
+from ..kernels import bags as kernels
 from ..layout import Layout, dense_layout
 from ..ops.table import structured
 from ..state import modes
 from ..storage import Storage
 from ..tensor import Tensor, make
 from .convert import copy_elements, to
-from .creation import from_numpy, full
+from .creation import full
 from .elementwise import functions
-from .make import alias, dense
-from .places import as_long, extremes, first_outside, move_rows
+from .make import alias, dense, number
+from .places import as_long, extremes, first_outside, launch, move_rows
 from .record import node_class
 from .reduction import max as largest
 from .reduction import sum as sum_of
 from .reduction import vector_norm
-from .rows import index_add, index_select
+from .rows import index_select
 from .scatter import scatter_add
 from .view import narrow, reshape
 from .writes import record_indexed
@@ -53,6 +55,12 @@ def _indices(name: str, index: Any) -> Tensor:
 def _zeros(shape: tuple[int, ...], d: dtype) -> Tensor:
     of = dense_layout(shape, d)
     return make(Storage(np.zeros(of.nbytes, np.uint8)), 0, of)
+
+
+def _owned(values: np.ndarray) -> Tensor:
+    """A fresh NumPy array, which nobody else holds, as a tensor."""
+    of = dense_layout(values.shape, from_numpy(values.dtype))
+    return make(Storage(values.reshape(-1).view(np.uint8)), 0, of)
 
 
 def _refuse_sparse(name: str, sparse: bool) -> None:
@@ -171,8 +179,7 @@ def embedding_renorm_(
     """Shrink the named rows whose p-norm is above ``max_norm`` to it, in place."""
     with no_grad():
         named = np.unique(_indices("embedding_renorm_", indices)._array())
-        of = dense_layout((len(named),), int64)
-        places = make(Storage(named.view(np.uint8)), 0, of)
+        places = _owned(named)
         rows = index_select(self, 0, places)
         norms = vector_norm(rows, norm_type, 1, True)
         scale = functions["where"](norms > max_norm, max_norm / (norms + 1e-7), norms * 0 + 1)
@@ -185,6 +192,17 @@ def embedding_renorm_(
 # Bags ---------------------------------------------------------------------------------------------
 # For each index the bag it is in, and what its row is multiplied by: a sum's weight, a mean's
 # 1 / count, 0 for padding. Rows of a maximum are found once, as numbers: [bags, size].
+def _added(
+    source: Tensor, taken: Tensor, factors: Tensor, given: Tensor, shape: tuple[int, ...]
+) -> Tensor:
+    """Zeros to whose rows ``given`` the rows ``taken`` of ``source`` are added, times factors."""
+    result = _zeros(shape, source.layout.dtype.compute)
+    operands = (source, taken, factors, given)
+    build = functools.partial(kernels.plan, *(x.layout for x in operands))
+    launch(("bags", *(x.layout for x in operands)), build, *operands, result)
+    return to(result, source.layout.dtype)
+
+
 def _spread(grad: Tensor, bags: Tensor, factors: Tensor) -> Tensor:
     return index_select(grad, 0, bags) * reshape(factors, (-1, 1))
 
@@ -197,7 +215,10 @@ def _bag_gradient(
         chosen = factors
         padded = _zeros((layout.shape[0] + 1, layout.shape[1]), layout.dtype)
         return scatter_add(padded, 0, chosen, grad)[: layout.shape[0]].clone()
-    values = _spread(grad, bags, factors * per_sample_weights)
+    factors = factors * per_sample_weights
+    if not modes.mode and not scale_grad_by_freq:
+        return _added(grad, bags, factors, indices, layout.shape)
+    values = _spread(grad, bags, factors)
     return _lookup_gradient(values, layout, indices, padding_idx, scale_grad_by_freq)
 
 
@@ -302,23 +323,24 @@ def embedding_bag(
     numbers = numbers.astype(np.int64)
     kept = places._array() != padding
     counts = np.bincount(numbers[kept], minlength=max(bags, 1))[:bags]
-    bag_of = from_numpy(numbers)
+    bag_of = _owned(numbers)
     chosen = dense((0,), int64)
     if how == _MAX:
         result, factors = _maxima(weight, places, numbers, kept, bags)
         chosen = factors
     else:
-        parts = kept.astype(table.dtype.compute.np)
-        if how == _MEAN and count:
-            parts /= np.maximum(counts, 1)[numbers]
-        factors = to(from_numpy(parts), table.dtype)
+        if how == _SUM and padding < 0:
+            factors = number(1, table.dtype)
+        else:
+            parts = kept.astype(table.dtype.compute.np)
+            if how == _MEAN and count:
+                parts /= np.maximum(counts, 1)[numbers]
+            factors = to(_owned(parts), table.dtype)
         scale = factors if per_sample_weights is None else factors * per_sample_weights.detach()
-        wide = table.dtype.compute  # 16-bit floats are added up in float32
-        values = to(index_select(alias(weight), 0, places), wide) * reshape(scale, (-1, 1))
-        result = to(index_add(_zeros((bags, size), wide), 0, bag_of, values), table.dtype)
+        result = _added(alias(weight), places, scale, bag_of, (bags, size))
     weights: Any = per_sample_weights
     if weights is None:
-        weights = full((count,), 1, dtype=table.dtype)
+        weights = number(1, table.dtype)
     attributes = {
         "mode": how,
         "bags": bag_of,
@@ -327,7 +349,7 @@ def embedding_bag(
         "scale_grad_by_freq": scale_grad_by_freq,
     }
     record_indexed(_BAG, (weight, weights, places), result, attributes)
-    return result, bag_of, from_numpy(counts.astype(np.int64)), chosen
+    return result, bag_of, _owned(counts.astype(np.int64)), chosen
 
 
 def _maxima(
@@ -343,10 +365,10 @@ def _maxima(
     table[order, np.arange(len(order)) - starts[order]] = places._array()[kept]
     lowest = full((rows + 1, size), -math.inf, dtype=weight.layout.dtype)
     copy_elements(weight, narrow(lowest, 0, 0, rows))
-    gathered = embedding(lowest, from_numpy(table))
+    gathered = embedding(lowest, _owned(table))
     best, at = largest(gathered, 1)
     named = np.take_along_axis(table, at._array(), 1)
-    found = from_numpy(named)
+    found = _owned(named)
     result = functions["where"](
         functions["eq"](found, rows), _zeros((bags, size), best.layout.dtype), best
     )
