@@ -216,7 +216,7 @@ from . import _C as _C  # isort: skip
 from . import array_api as array_api  # isort: skip
 from . import linalg as linalg, nn as nn, optim as optim  # isort: skip
 from . import amp as amp  # isort: skip
-from .amp import autocast  # isort: skip
+from .amp import autocast, get_autocast_dtype, is_autocast_enabled  # isort: skip
 from . import special as special, utils as utils  # isort: skip
 from . import serialization as serialization  # isort: skip
 from . import fft as fft, masked as masked, signal as signal  # isort: skip

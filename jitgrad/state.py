@@ -35,6 +35,7 @@ class _Modes(threading.local):
         before_write: who is told of every in-place write beforehand (autograd/graph.py).
         levels: the levels of forward-mode AD, innermost last (autograd/dual.py).
         task: the backward pass that this thread is running (autograd/engine.py).
+        autocast: the dtype that products are computed in, if any (amp/autocast_mode.py).
     """
 
     mode: int = GRAD
@@ -45,6 +46,7 @@ class _Modes(threading.local):
     before_write: Any = None
     levels: tuple[Any, ...] = ()
     task: Any = None
+    autocast: Any = None
 
 
 modes = _Modes()

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..dispatch import normalization
 from ..dispatch.normalization import group_norm as _group_norm
+from ..dtypes import float32
 from ..tensor import Tensor
 
 
@@ -27,6 +28,8 @@ def layer_norm(
     Raises:
         RuntimeError: for shapes or dtypes that do not fit.
     """
+    if input.layout.dtype.itemsize == 2 and _kept_wide(weight, bias):
+        return layer_norm(input.float(), normalized_shape, weight, bias, eps).to(input.dtype)
     return normalization.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -37,7 +40,15 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:
     """``x / sqrt(mean(x ** 2) + eps) * weight`` over the last dimensions."""
+    if input.layout.dtype.itemsize == 2 and _kept_wide(weight):
+        return rms_norm(input.float(), normalized_shape, weight, eps).to(input.dtype)
     return normalization.rms_norm(input, normalized_shape, weight, eps)
+
+
+def _kept_wide(*parts: Tensor | None) -> bool:
+    """Whether all weights and estimates are in float32, as they may be for an input in 16 bits."""
+    given = [x for x in parts if x is not None]
+    return bool(given) and all(x.layout.dtype is float32 for x in given)
 
 
 def _check_count(count: int, what: str, size: Any) -> None:
@@ -70,6 +81,8 @@ def group_norm(
     if num_groups > 0:
         rest = (shape[0] * shape[1] // num_groups, num_groups, *shape[2:])
         _check_count(rest[0] * prod(rest[2:]), "value per channel", list(rest))
+    if input.layout.dtype.itemsize == 2 and _kept_wide(weight, bias):
+        return _group_norm(input.float(), num_groups, weight, bias, eps).to(input.dtype)
     return _group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -98,9 +111,10 @@ def batch_norm(
     if training:
         shape = input.shape
         _check_count(shape[0] * prod(shape[2:]), "value per channel", shape)
-    return normalization.batch_norm(
-        input, weight, bias, running_mean, running_var, training, momentum, eps
-    )
+    rest = (weight, bias, running_mean, running_var, training, momentum, eps)
+    if input.layout.dtype.itemsize == 2 and _kept_wide(*rest[:4]):
+        return normalization.batch_norm(input.float(), *rest).to(input.dtype)
+    return normalization.batch_norm(input, *rest)
 
 
 def instance_norm(
@@ -125,6 +139,7 @@ def instance_norm(
     """
     if use_input_stats:
         _check_count(prod(input.shape[2:]), "spatial element", input.shape)
-    return normalization.instance_norm(
-        input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps
-    )
+    rest = (weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
+    if input.layout.dtype.itemsize == 2 and _kept_wide(*rest[:4]):
+        return normalization.instance_norm(input.float(), *rest).to(input.dtype)
+    return normalization.instance_norm(input, *rest)

@@ -233,3 +233,28 @@ def test_a_state_without_a_count_of_batches_loads() -> None:
 )
 def test_errors(call: Any, match: str) -> None:
     check_raises(lambda lib, x: call(lib, lib.nn.functional, x), (4, 6, 5), match=match)
+
+
+@pytest.mark.oracle
+@pytest.mark.filterwarnings("ignore:Mismatch dtype")  # PyTorch: it takes a slower way
+@pytest.mark.parametrize(
+    "name", ["LayerNorm", "RMSNorm", "GroupNorm", "BatchNorm1d", "InstanceNorm1d"]
+)
+def test_inputs_in_16_bits_with_parameters_in_float32(name: str) -> None:
+    import torch
+
+    def run(lib: Any) -> list[Any]:
+        options = {"GroupNorm": (2, 4), "BatchNorm1d": (4,), "InstanceNorm1d": (4,)}
+        module = getattr(lib.nn, name)(*options.get(name, (3,)))
+        x = lib.tensor(np.random.default_rng(0).normal(size=(2, 4, 3)), dtype=lib.float32)
+        x = x.bfloat16().requires_grad_()
+        result = module(x)
+        (result.float() * lib.arange(24).reshape(2, 4, 3)).sum().backward()
+        found = [result, x.grad, *(p.grad for p in module.parameters())]
+        dtypes = [str(t.dtype).split(".")[1] for t in found]
+        return [dtypes, *(t.detach().float().numpy() for t in found)]
+
+    ours, theirs = run(jg), run(torch)
+    assert ours[0] == theirs[0]
+    for a, b in zip(ours[1:], theirs[1:], strict=True):
+        np.testing.assert_allclose(a, b, 0.05, 0.05 * np.abs(b).max())
