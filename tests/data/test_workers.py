@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -105,6 +107,25 @@ def test_an_epoch_given_up_leaves_nothing_behind() -> None:
     assert not any(p.is_alive() for p in processes)
     first.add_(1)  # the memory of a batch is its own
     assert first.sum().item() == 40_000
+
+
+KILLED = """
+import os, sys
+import jitgrad as jg
+batches = iter(jg.utils.data.DataLoader(jg.ones(400, 10_000), 2, num_workers=2))
+next(batches)
+print(batches._workers.stop.peek()[2][2], flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by signal")
+def test_workers_do_not_outlive_their_loader() -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True) as one:
+        assert one.stdout is not None
+        folder = one.stdout.read().strip()  # ends when nobody who could write is left
+    assert folder
+    assert not os.path.exists(folder)
 
 
 @pytest.mark.parametrize("size", [3, 100_000])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import queue
 import random
+import shutil
 import sys
 import threading
 import traceback
@@ -138,15 +139,21 @@ def run(settings: Settings, connection: Any, others: Iterable[Any]) -> None:
         other.close()
     # Read at once, so that the loader never waits to be read while a worker waits for the same.
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(connection, requests), daemon=True).start()
+    listen = threading.Thread(
+        target=_listen, args=(connection, requests, settings.folder), daemon=True
+    )
+    listen.start()
     with suppress(OSError, KeyboardInterrupt):  # the loader is gone, or going
         _serve(settings, connection, requests)
+    listen.join()
 
 
-def _listen(connection: Any, requests: queue.SimpleQueue[Any]) -> None:
-    with suppress(EOFError, OSError):
+def _listen(connection: Any, requests: queue.SimpleQueue[Any], folder: str) -> None:
+    try:
         while (request := connection.recv()) is not None:
             requests.put(request)
+    except (EOFError, OSError):  # the loader died, and cannot clean up itself
+        shutil.rmtree(folder, ignore_errors=True)
     requests.put(None)
 
 
