@@ -73,11 +73,8 @@ def canonical_mask(
     return additive(functions["logical_not"](mask), target) if d is bool_ else mask
 
 
-def _projected(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``linear`` of [length, batch, ...], which may lie in memory batch first."""
-    if not transpose(x, 0, 1).layout.contiguous:
-        return linear(contiguous(x), weight, bias)
-    return transpose(linear(transpose(x, 0, 1), weight, bias), 0, 1)
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return linear(contiguous(x), weight, bias)
 
 
 def _in_projected(
@@ -87,14 +84,14 @@ def _in_projected(
     size = query.shape[-1]
     if key is value:
         if query is key:
-            return _projected(query, weight, bias).chunk(3, -1)
+            return _linear(query, weight, bias).chunk(3, -1)
         weights = weight.split([size, size * 2])
         biases = (None, None) if bias is None else bias.split([size, size * 2])
-        both = _projected(key, weights[1], biases[1]).chunk(2, -1)
-        return (_projected(query, weights[0], biases[0]), *both)
+        both = _linear(key, weights[1], biases[1]).chunk(2, -1)
+        return (_linear(query, weights[0], biases[0]), *both)
     parts = (None,) * 3 if bias is None else bias.chunk(3)
     return tuple(
-        _projected(x, w, b)
+        _linear(x, w, b)
         for x, w, b in zip((query, key, value), weight.chunk(3), parts, strict=True)
     )
 
@@ -130,6 +127,7 @@ def multi_head_attention_forward(
     static_v: Tensor | None = None,
     average_attn_weights: bool = True,
     is_causal: bool = False,
+    _batch_first: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Attention of ``num_heads`` heads between projections (Vaswani et al. 2017).
 
@@ -165,8 +163,9 @@ def multi_head_attention_forward(
         query, key, value = (lone[id(x)] for x in (query, key, value))
         if key_padding_mask is not None:
             key_padding_mask = unsqueeze(key_padding_mask, 0)
-    length, batch, size = query.shape
-    keys = key.shape[0]
+    along, across = (1, 0) if _batch_first and batched else (0, 1)
+    length, batch, size = query.shape[along], query.shape[across], query.shape[2]
+    keys = key.shape[along]
     d = query.layout.dtype
     other = None if attn_mask is None else attn_mask.layout.dtype
     padding = canonical_mask(key_padding_mask, "key_padding_mask", other, "attn_mask", d)
@@ -197,7 +196,7 @@ def multi_head_attention_forward(
             assert weight is not None, (
                 f"use_separate_proj_weight is True but {which}_proj_weight is None"
             )
-            projected.append(_projected(x, weight, bias))
+            projected.append(_linear(x, weight, bias))
         q, k, v = projected
     else:
         assert key.shape == value.shape, (
@@ -227,11 +226,13 @@ def multi_head_attention_forward(
         padding = reshape(padding, (batch, 1, 1, keys))
     if bias_k is not None and bias_v is not None:
         assert static_k is None and static_v is None, "bias cannot be added to static key or value"
-        k, v = (cat([x, extra.expand(1, batch, size)]) for x, extra in ((k, bias_k), (v, bias_v)))
+        one = (batch, 1, size) if along else (1, batch, size)
+        k, v = (cat([x, extra.expand(one)], along) for x, extra in ((k, bias_k), (v, bias_v)))
         mask, padding = _longer(mask), _longer(padding)
 
-    def heads(x: Tensor) -> Tensor:
-        return permute(reshape(x, (x.shape[0], batch, num_heads, width)), 1, 2, 0, 3)
+    def heads(x: Tensor) -> Tensor:  # [batch, heads, length, width], a view
+        apart = reshape(x, (*x.shape[:2], num_heads, width))
+        return transpose(apart, 1, 2) if along else permute(apart, 1, 2, 0, 3)
 
     q = heads(q)
     k, v = (
@@ -257,6 +258,7 @@ def multi_head_attention_forward(
             shares = shares.squeeze(0)
     else:
         result = scaled_dot_product_attention(q, k, v, mask, probability, is_causal)
-    result = flatten(permute(result, 2, 0, 1, 3), 2)
-    result = _projected(result, out_proj_weight, out_proj_bias)
+    result = transpose(result, 1, 2) if along else permute(result, 2, 0, 1, 3)
+    result = flatten(result, 2)
+    result = _linear(result, out_proj_weight, out_proj_bias)
     return (result if batched else result.squeeze(1)), shares

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch.creation import empty
-from ..dispatch.view import transpose
 from ..dtypes import dtype
 from ..tensor import Tensor
 from . import functional, init
@@ -126,12 +125,7 @@ class MultiheadAttention(Module):
             query, key, value: [length, batch, size], with ``batch_first`` [batch, length, size], or
                 without batch.
         """
-        turned = self.batch_first and query.ndim == 3
-        if turned:  # keep what is the same tensor the same
-            given = (query, key, value)
-            seen = {id(x): transpose(x, 1, 0) for x in given}
-            query, key, value = (seen[id(x)] for x in given)
-        result, weights = functional.multi_head_attention_forward(
+        return functional.multi_head_attention_forward(
             query,
             key,
             value,
@@ -155,5 +149,5 @@ class MultiheadAttention(Module):
             v_proj_weight=self.v_proj_weight,
             average_attn_weights=average_attn_weights,
             is_causal=is_causal,
+            _batch_first=self.batch_first,
         )
-        return (transpose(result, 1, 0) if turned else result), weights
