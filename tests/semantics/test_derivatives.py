@@ -18,6 +18,7 @@ from jitgrad.dispatch.elementwise import functions
 from jitgrad.dispatch.record import StructuredNode
 from jitgrad.nn import functional as F
 from jitgrad.ops.table import ELEMENTWISE, STRUCTURED
+from tests.semantics.nn_cases import NN_CASES
 
 
 def check_all(function: Callable[..., Any], inputs: tuple[Any, ...]) -> None:
@@ -320,7 +321,7 @@ WITHOUT_CASE = {
 
 def test_every_structured_row_is_checked() -> None:
     seen = set()
-    for function, shapes in STRUCTURED_CASES.values():
+    for function, shapes in (*STRUCTURED_CASES.values(), *NN_CASES.values()):
         inputs = [sample(shape, 0.3, 2.0, seed) for seed, shape in enumerate(shapes)]
         outputs = function(*inputs)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
