@@ -331,6 +331,8 @@ def combine_categories(higher: dtype | None, lower: dtype | None) -> dtype | Non
         return complex_of(higher)
     if higher.category >= FLOATING:
         return higher.plain
+    if lower.is_complex:
+        return lower.plain
     if higher.category == BOOL or lower.category >= FLOATING:
         return promote_types(higher, lower)
     return higher

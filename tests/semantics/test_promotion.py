@@ -192,15 +192,17 @@ def test_types(lib: Any) -> None:
 # 68: every pair -----------------------------------------------------------------------------------
 DTYPES = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16",
-    "bfloat16", "float32", "float64",
+    "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
-NUMBERS = (True, 1, 1.5)
+NUMBERS = (True, 1, 1.5, 1j)
+REALS = [name for name in DTYPES if "complex" not in name]
 
 
 def outcome(call: Callable[[], Any]) -> str:
     """What a call gives, or the name of its error, in the words of both libraries."""
     try:
-        return str(call()).rpartition(".")[2]
+        found = str(call()).rpartition(".")[2]
+        return found.replace("complex32", "complex64")  # jitgrad has no complex numbers of halves
     except Exception as error:
         return type(error).__name__
 
@@ -240,7 +242,7 @@ INTEGERS = [
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("first", DTYPES)
+@pytest.mark.parametrize("first", REALS)
 def test_every_cast_is_torchs(first: str) -> None:
     floating = "float" in first
     wide, numbers = ("float64", FLOATS) if floating else ("int64", INTEGERS)
@@ -252,5 +254,5 @@ def test_every_cast_is_torchs(first: str) -> None:
         result = x.to(getattr(lib, name))
         return result.to(lib.float64 if "float" in name else lib.int64).tolist()
 
-    for name in DTYPES:
+    for name in REALS:
         assert str(cast(jitgrad, name)) == str(cast(torch_or_skip(), name)), name
