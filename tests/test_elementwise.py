@@ -276,3 +276,26 @@ def test_a_derivative_that_is_missing_is_refused_in_backward(name: str) -> None:
         lambda lib, a, b: getattr(lib.special, PUBLIC.get(name, name))(a, b).sum().backward(),
         arg((3,), low=1.5, high=3), arg((3,), low=1.5, high=3), match="is not implemented",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blocks_of_divisions_with_and_without_long_quotients(dtype: str) -> None:
+    """Exact in both kinds of loop, also where the result takes the place of an operand."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(3000).astype(dtype) for _ in range(2))
+    x[1500:] *= 1e20  # the first block of 1024 alone has short quotients only
+    x[2000:2006], y[2003:2009] = [0, -0.0, np.inf, np.nan, 1, -1], [0, -0.0, np.inf, np.nan, 1, 2]
+    with np.errstate(all="ignore"):
+        rest = np.fmod(x, y)
+        moved = np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+    for place in (0, 1, None):
+        for name, expected in (("fmod", rest), ("remainder", moved)):
+            operands = [jitgrad.tensor(x), jitgrad.tensor(y)]
+            out = None if place is None else operands[place]
+            found = getattr(jitgrad, name)(*operands, out=out)
+            assert np.array_equal(found.numpy(), expected, equal_nan=True)
+    quotient = jitgrad.floor_divide(jitgrad.tensor(x), jitgrad.tensor(y)).numpy()
+    with np.errstate(all="ignore"):
+        exact = (x.astype(np.longdouble) - moved) / y
+        short = np.abs(exact) < 1e5
+    assert np.array_equal(quotient[short], np.rint(exact[short]).astype(dtype), equal_nan=True)

@@ -17,7 +17,7 @@ from ..dtypes import BOOL, BY_NAME, COMPLEX, FLOATING, HALVES, INTEGER, PARTS, d
 from ..layout import Layout, expand_strides, iteration_order
 from . import cache, drivers
 from .expression import imports as imports_of
-from .expression import parse, scalar_source
+from .expression import parse, scalar_source, shortened
 
 CONDITIONS = frozenset({"condition", "mask"})
 
@@ -31,6 +31,20 @@ def kernel({pointers}, {strides}, n, extras):
     {casts}
     {branches}
 """
+
+
+# A loop without branches, which vectorises, where a block's quotients allow; see `shortened`.
+_BLOCKS = """
+for start in range(0, n, 1024):
+    stop, long = min(start + 1024, n), 0
+    for i in range(start, stop):
+        {count}
+    if long == 0:
+        for i in range(start, stop):
+            {short}
+    else:
+        for i in range(start, stop):
+            {exact}"""
 
 
 def _indent(text: str, spaces: int) -> str:
@@ -85,7 +99,12 @@ def source(
     k_in, k_out = len(inputs), len(outputs)
     everything = [*inputs, *outputs]
     reads_as = [BY_NAME["bool"] if name in CONDITIONS else compute for name in names]
-    typed = [scalar_source(text, compute) for text in formulas]
+    pairs = [shortened(text) for text in formulas]
+    conditions = sorted({c for _, found in pairs for c in found})
+    short: list[str] = []
+    if conditions and compute.category == FLOATING:
+        short = [text for text, _ in pairs] + conditions
+    typed = [scalar_source(text, compute) for text in (*formulas, *short)]
     constants: dict[str, str] = {}
     bodies = []
     for index, (body, definitions) in enumerate(typed):
@@ -97,18 +116,29 @@ def source(
         bodies.append(body)
 
     def loop(index: Sequence[str], hoisted: int | None) -> str:
-        lines = []
         reads = [
             f"{names[i]} = {load(f'a{i}[{index[i] if i != hoisted else 0}]', d, reads_as[i])}"
             for i, d in enumerate(inputs)
         ]
-        if hoisted is not None:
-            lines.append(reads[hoisted])
-        lines.append("for i in range(n):")
-        lines += [f"    {r}" for i, r in enumerate(reads) if i != hoisted]
-        for j, (body, d) in enumerate(zip(bodies, outputs, strict=True)):
-            lines.append(f"    a{k_in + j}[{index[k_in + j]}] = {store(body, d, compute)}")
-        return "\n".join(lines)
+        lines = [] if hoisted is None else [reads.pop(hoisted)]
+
+        def steps(bodies: Sequence[str]) -> list[str]:
+            stores = [
+                f"a{k_in + j}[{index[k_in + j]}] = {store(body, d, compute)}"
+                for j, (body, d) in enumerate(zip(bodies, outputs, strict=True))
+            ]
+            return [*reads, *stores]
+
+        if not short:
+            lines += ["for i in range(n):", *(f"    {line}" for line in steps(bodies))]
+            return "\n".join(lines)
+        conditions = " & ".join(bodies[2 * k_out :])
+        count = [*reads, f"long += 0 if {conditions} else 1"]
+        return "\n".join(lines) + _BLOCKS.format(
+            count=_indent("\n".join(count), 8),
+            short=_indent("\n".join(steps(bodies[k_out : 2 * k_out])), 12),
+            exact=_indent("\n".join(steps(bodies[:k_out])), 12),
+        )
 
     unit = ["i"] * (k_in + k_out)
     branches = []
@@ -123,7 +153,7 @@ def source(
     imports = (
         f"from jitgrad.kernels.abi import {', '.join(sorted({f'p_{d.name}' for d in everything}))}"
     )
-    if functions := imports_of(formulas, compute):
+    if functions := imports_of((*formulas, *short), compute):
         imports += f"\n{functions}"
     return _SOURCE.format(
         imports=imports,

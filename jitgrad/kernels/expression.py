@@ -60,6 +60,28 @@ def imports(texts: Iterable[str], compute: dtype) -> str:
     return f"from {module} import {', '.join(sorted(names))}" if names else ""
 
 
+# Functions with a version without branches, ``short_<name>``, for arguments whose quotient is short
+# enough to be exact; ``is_short`` of the arguments tells.
+_DIVISIONS = ("fmod", "remainder", "floor_divide")
+
+
+@functools.cache
+def shortened(text: str) -> tuple[str, tuple[str, ...]]:
+    """A formula for short quotients, and the conditions it holds on.
+
+    >>> shortened("-grad * floor_divide(self, other)")
+    ('-grad * short_floor_divide(self, other)', ('is_short(self, other)',))
+    """
+    tree, conditions = ast.parse(text, mode="eval"), []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        if node.func.id in _DIVISIONS:
+            conditions.append(ast.unparse(ast.Call(ast.Name("is_short"), node.args, [])))
+            node.func.id = f"short_{node.func.id}"
+    return ast.unparse(tree), tuple(conditions)
+
+
 @functools.cache
 def conjugated(text: str, but: frozenset[str]) -> str:
     """A formula with every name conjugated save those of ``but``.

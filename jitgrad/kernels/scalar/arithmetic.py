@@ -179,6 +179,27 @@ def floor_divide(x, y):
         return np.floor(q) + (1 if q - np.floor(q) > 0.5 else 0)
 
 
+def is_short(x, y):
+    """Whether the functions below, named ``short_``, are exact: x / y has few enough digits."""
+    with np.errstate(all="ignore"):
+        return np.abs(np.divide(x, y)) < 2.0 ** (np.finfo(np.asarray(x).dtype).nmant + 1)
+
+
+def short_fmod(x, y):
+    """:func:`fmod` where :func:`is_short`, without branches."""
+    return fmod(x, y)
+
+
+def short_remainder(x, y):
+    """:func:`remainder` where :func:`is_short`, without branches."""
+    return remainder(x, y)
+
+
+def short_floor_divide(x, y):
+    """:func:`floor_divide` where :func:`is_short`, without branches."""
+    return floor_divide(x, y)
+
+
 def hypot(x, y):
     """sqrt(x^2 + y^2) without overflow; infinity wins over NaN."""
     return np.hypot(x, y)
@@ -265,16 +286,22 @@ def _family(real, digits):
         # An infinite b has no place in the sum above.
         return select(a < b, a, r), select(low, q - one, select(high, q + one, q))
 
+    def is_short_(x, y):
+        return magnitude(x / y) < exact_quotients
+
+    @jitable
+    def short_fmod_(x, y):
+        a, b = magnitude(x), magnitude(y)
+        r, _ = small_division(a, b, round_to_zero(a / b))
+        return with_sign(r, x)
+
     @jitable
     def modulo(x, y):
         """x - trunc(x / y) y, exact."""
         a, b = magnitude(x), magnitude(y)
-        q = round_to_zero(a / b)
-        if q < exact_quotients:
-            r, _ = small_division(a, b, q)
-        else:
-            r = library_fmod(a, b)
-        return with_sign(r, x)
+        if round_to_zero(a / b) < exact_quotients:
+            return short_fmod_(x, y)
+        return with_sign(library_fmod(a, b), x)
 
     @jitable
     def wrong_side(r, y):
@@ -287,20 +314,28 @@ def _family(real, digits):
         r = modulo(x, y)
         return select(wrong_side(r, y), r + y, r)
 
+    def short_remainder_(x, y):
+        r = short_fmod_(x, y)
+        return select(wrong_side(r, y), r + y, r)
+
     def true_divide_(x, y):
         return x / y
 
     def trunc_divide_(x, y):
         return round_to_zero(x / y)
 
+    @jitable
+    def short_floor_divide_(x, y):
+        quotient = x / y
+        r, q = small_division(magnitude(x), magnitude(y), round_to_zero(magnitude(quotient)))
+        down = (with_sign(one, quotient) < zero) & (r != zero)
+        return with_sign(select(down, q + one, q), quotient)
+
     def floor_divide_(x, y):
         a, b = magnitude(x), magnitude(y)
         quotient = x / y
-        q = round_to_zero(magnitude(quotient))
-        if q < exact_quotients:
-            r, q = small_division(a, b, q)
-            down = (with_sign(one, quotient) < zero) & (r != zero)
-            return with_sign(select(down, q + one, q), quotient)
+        if round_to_zero(magnitude(quotient)) < exact_quotients:
+            return short_floor_divide_(x, y)
         r = with_sign(library_fmod(a, b), x)
         q = (x - r) / y
         q = select(wrong_side(r, y), q - one, q)
@@ -347,6 +382,10 @@ def _family(real, digits):
         "clamp": clamp_,
         "fmod": fmod_,
         "remainder": remainder_,
+        "is_short": is_short_,
+        "short_fmod": short_fmod_,
+        "short_remainder": short_remainder_,
+        "short_floor_divide": short_floor_divide_,
         "true_divide": true_divide_,
         "trunc_divide": trunc_divide_,
         "floor_divide": floor_divide_,
