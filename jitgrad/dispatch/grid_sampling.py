@@ -17,6 +17,7 @@ from ..dtypes import FLOATING, dtype
 from ..kernels import grid as kernels
 from ..layout import Layout, dense_layout
 from ..ops.table import structured
+from ..state import modes
 from ..storage import Storage
 from ..tensor import Tensor, make
 from .convert import contiguous, copy_elements
@@ -52,10 +53,13 @@ def _run(how: str, s: Sampling, x: Tensor, grid: Tensor, samples: Tensor, direct
         plan = kernels.plan(how, mode, padding, s.align_corners, directed, x.layout, grid.layout)
         _plans.add(key, plan)
     run, spec = plan
-    given = (grid, samples, grid if direction is None else direction)
-    rows = [x, *(t if t.layout.contiguous else contiguous(alias(t)) for t in given)]
-    rows += [grid if slopes is None else slopes, grid, grid]
-    run(spec, *(part for t in rows for part in (t.storage.buffer, t.offset)))
+    operands: list[Any] = [x.storage.buffer, x.offset]
+    for t in (grid, samples, grid if direction is None else direction):
+        rows = t if t.layout.contiguous else contiguous(alias(t))
+        operands += (rows.storage.buffer, rows.offset)
+    last = grid if slopes is None else slopes
+    buffer = last.storage.buffer
+    run(spec, *operands, buffer, last.offset, buffer, 0, buffer, 0)
 
 
 def _recorded(
@@ -64,7 +68,8 @@ def _recorded(
 ) -> Tensor:  # fmt: skip
     if direction is not None:
         name, inputs = f"{name}_along", (*inputs, direction)
-    record(_CLASSES[name, rank], inputs, (result,), {"sampling": s, **s._asdict()})
+    if modes.mode or modes.task is None:  # else it is a gradient that is not recorded
+        record(_CLASSES[name, rank], inputs, (result,), {"sampling": s, **s._asdict()})
     return result
 
 
@@ -225,6 +230,8 @@ def _check(input: Layout, grid: Layout, rank: int | None, interpolation_mode: in
 
 
 def _sampler(name: str, rank: int | None) -> Any:
+    known = PlanCache()  # what has been checked
+
     def grid_sampler(
         input: Tensor,
         grid: Tensor,
@@ -232,8 +239,11 @@ def _sampler(name: str, rank: int | None) -> Any:
         padding_mode: int,
         align_corners: bool,
     ) -> Tensor:
-        _check(input.layout, grid.layout, rank, interpolation_mode)
-        s = Sampling(interpolation_mode, padding_mode, bool(align_corners))
+        key = (input.layout, grid.layout, interpolation_mode, padding_mode, align_corners)
+        s = known.get(key)
+        if s is None:
+            _check(input.layout, grid.layout, rank, interpolation_mode)
+            s = known.add(key, Sampling(interpolation_mode, padding_mode, bool(align_corners)))
         return _samples(input, grid, s)
 
     grid_sampler.__name__ = grid_sampler.__qualname__ = name

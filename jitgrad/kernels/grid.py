@@ -72,7 +72,7 @@ def folded(i, size, step, aligned, padding):
         i = np.int64(at)
     return offset(i, size, step)
 
-@njit(error_model="numpy", inline="always")
+@njit(error_model="numpy", forceinline=True)
 def taps(g, size, step, aligned, padding):
     '''Of the inputs around a position along a dimension: offsets, weights, two derivatives.'''
     chain = T(0.5) * T(size - 1 if aligned else size)
