@@ -51,6 +51,7 @@ from .dispatch import sorting as _sorting
 from .dispatch import special as _special
 from .dispatch import split as _split
 from .dispatch import statistics as _statistics
+from .dispatch import stft as _stft
 from .dispatch.arithmetic import (
     add,
     addcdiv,
@@ -306,6 +307,7 @@ for _module in (
     _special,
     _split,
     _statistics,
+    _stft,
 ):
     for _public in _module.FUNCTIONS.split():
         globals()[_public] = getattr(_module, _public)

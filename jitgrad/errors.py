@@ -170,6 +170,8 @@ def argument(name: str, which: str, wanted: str, got: Any) -> TypeError:
 
 
 def unsupported(name: str, dtype: Any) -> NotImplementedError:
+    """An operator that a dtype does not have."""
+    why = ": it is not supported for complex numbers" if dtype.is_complex else ""
     return NotImplementedError(
-        f"\"{name}\" not implemented for '{dtype.tensor_type.removesuffix('Tensor')}'"
+        f"\"{name}\" not implemented for '{dtype.tensor_type.removesuffix('Tensor')}'{why}"
     )

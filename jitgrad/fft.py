@@ -1,9 +1,31 @@
-"""Rearrangements of spectra, by the names of :mod:`torch.fft`; transforms need complex dtypes."""
+"""Discrete Fourier transforms and rearrangements of spectra, by the names of :mod:`torch.fft`."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from .dispatch.fourier import (
+    fft,
+    fft2,
+    fftfreq,
+    fftn,
+    hfft,
+    hfft2,
+    hfftn,
+    ifft,
+    ifft2,
+    ifftn,
+    ihfft,
+    ihfft2,
+    ihfftn,
+    irfft,
+    irfft2,
+    irfftn,
+    rfft,
+    rfft2,
+    rfftfreq,
+    rfftn,
+)
 from .dispatch.rearrange import roll
 from .tensor import Tensor
 
@@ -25,4 +47,27 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     return _shifted(input, dim, lambda n: -(n // 2))
 
 
-__all__ = ["fftshift", "ifftshift"]
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "hfft2",
+    "hfftn",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "ihfft2",
+    "ihfftn",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import errors
-from ..dtypes import BOOL
+from ..dtypes import BOOL, FLOATING
 from ..tensor import Tensor
 from .elementwise import functions, inplace_function
 
@@ -17,8 +17,15 @@ def _scaled(name: str, self: Any, other: Any, alpha: Any) -> Any:
     """``other * alpha``; a float alpha is refused for integer operands, as in PyTorch."""
     if alpha == 1 and not isinstance(alpha, bool):
         return other
+    if isinstance(alpha, complex) and not any(
+        x.is_complex() if isinstance(x, Tensor) else isinstance(x, complex) for x in (self, other)
+    ):
+        raise RuntimeError(
+            "For non-complex input tensors, argument alpha must not be a complex number. "
+            f"({name}())"
+        )
     integral = all(
-        not x.layout.dtype.is_floating_point if isinstance(x, Tensor) else isinstance(x, int)
+        x.layout.dtype.category < FLOATING if isinstance(x, Tensor) else isinstance(x, int)
         for x in (self, other)
     )
     if isinstance(alpha, float) and integral:
@@ -187,7 +194,7 @@ def isclose(
     close = f["eq"](self, other)
     if self.layout.dtype.category == BOOL:
         return close
-    if equal_nan and self.layout.dtype.is_floating_point:
+    if equal_nan and self.layout.dtype.category >= FLOATING:
         close = f["logical_or"](close, f["logical_and"](f["isnan"](self), f["isnan"](other)))
     if rtol == 0 and atol == 0:
         return close

@@ -139,8 +139,8 @@ def _normalizer(name: str, cls: type[StructuredNode], doc: str) -> Callable[...,
 
 def _softmax_plan(name: str, of: Layout, dim: Any, dtype: Any) -> Any:
     dim = normalize_dim(dim, of.ndim)
-    d = dtype or of.dtype
-    if d.category < dtypes.FLOATING:
+    d = (dtype or of.dtype).plain
+    if not d.is_floating_point:
         raise errors.unsupported(f"{name}_lastdim_kernel_impl", d)
     out = dense_layout(of.shape, d)
     program = kernels.plan_along(name, [like_layout(of, d) if d is not of.dtype else of], dim, out)

@@ -38,6 +38,7 @@ from . import (
     special,
     split,
     statistics,
+    stft,
     view,
 )
 from .elementwise import functions, inplace_function, operators
@@ -165,6 +166,7 @@ _FUNCTIONS: tuple[tuple[Any, str], ...] = (
             factorize,
             histogram,
             complexes,
+            stft,
             lu,
             orthogonal,
             facts,

@@ -131,6 +131,8 @@ def forward(row: Elementwise, inputs: tuple[Layout, ...]) -> Plan:
 def into(row: Elementwise, inputs: tuple[Layout, ...], out: Layout) -> Plan:
     """The plan of ``row`` written to an existing tensor (in place, or ``out=``)."""
     compute, stored = operand_dtypes(row, inputs)
+    if row.real_result and compute.is_complex and out is inputs[0]:
+        raise RuntimeError(f"In-place {row.name} is not supported for complex tensors.")
     if not dtypes.can_cast(stored, out.dtype):
         raise RuntimeError(
             f"result type {stored.tensor_type.removesuffix('Tensor')} can't be cast to the desired "

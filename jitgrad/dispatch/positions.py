@@ -257,7 +257,7 @@ def _masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Write:
     def run(to: Tensor) -> None:
         places = true_places(over, to.layout.strides)
         count = places.layout.numel
-        first = make(values.storage, values.offset, layout((count,), (1,), of.dtype))
+        first = make(values.storage, values.offset, layout((count,), (1,), values.layout.dtype))
         if values.layout.strides != (1,):
             first = view_of(values, "slice", (0, 0, count, 1))
         move_flat("put", to, Indexed((), (count,), places, 1, ()), first)

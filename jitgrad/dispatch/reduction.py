@@ -482,6 +482,8 @@ def _extreme(name: str, self: Tensor, args: tuple[Any, ...], keepdim: bool, out:
     key = (name, self.layout, dim.__class__, dim, keepdim)
     plan = _extreme_plans.get(key)
     if plan is None:
+        if self.is_neg():
+            return _extreme(name, convert.clone(self), (dim,), keepdim, out)
         plan = _extreme_plans.add(key, _extreme_plan(name, self.layout, dim, keepdim))
     run, first, second, dim, outcome = plan
     values, indices = fresh(first), fresh(second)
@@ -549,7 +551,7 @@ def _arg(name: str, self: Tensor, dim: int | None, keepdim: bool, out: Tensor | 
         raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0")
     if not dims:
         return finish(name, self.new_zeros((), dtype=dtypes.int64), out, self)
-    (result,) = reduced(name, (self,), dims, (dtypes.int64,), keepdim)
+    (result,) = reduced(name, (convert.resolved(self),), dims, (dtypes.int64,), keepdim)
     unrecorded((self,), result, f"{name}() gives indices, which have no derivative")
     return finish(name, result, out, self)
 

@@ -48,6 +48,8 @@ def _sorted(self: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
     key = (of, dim, descending)
     plan = _plans.get(key)
     if plan is None:
+        if of.dtype is not of.dtype.plain:
+            return _sorted(convert.resolved(self), dim, descending)
         values, indices = like_layout(of), like_layout(of, dtypes.int64)
         program = kernels.plan_sort(of, dim, values, indices, descending)
         plan = _plans.add(key, (program, values, indices))

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Sequence
 from math import prod
 
-from .. import dtypes
+from .. import dtypes, errors
 from ..dtypes import BOOL, dtype
 from ..layout import contiguous_strides
 from . import cache
@@ -144,6 +144,8 @@ def build(builder: Builder, kind: str, stored: dtype, kept: Nest, reduced: Nest)
 
     ``reduced`` is merged in logical order: its row-major flat index is the answer.
     """
+    if stored.is_complex:
+        raise errors.unsupported(kind, stored)
     d = dtypes.uint8 if stored.category == BOOL else stored
     valued = KINDS[kind][2]
     outs = builder.operands[1:]

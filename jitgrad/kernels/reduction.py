@@ -45,6 +45,7 @@ from collections.abc import Mapping, Sequence
 from math import inf, prod
 from typing import NamedTuple
 
+from .. import errors
 from ..dtypes import PARTS, dtype
 from ..layout import Layout, contiguous_strides, expand_strides, layout, parts
 from . import extremum, fold, scan, softmax
@@ -133,6 +134,8 @@ def plan(
     if kind == "norm":
         kind = _NORMS.get(parameters["p"], "norm_p")
     row = ROWS[kind]
+    if kind in ("amax", "amin") and x.dtype.is_complex:
+        raise errors.unsupported(kind, x.dtype)
     nest = reduced(dims).merged()
     count = prod(x.shape[d] for d in dims)
     sources = [

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from .. import dtypes
+from .. import dtypes, errors
 from ..dtypes import BOOL, dtype
 from ..layout import Layout
 from . import cache
@@ -200,6 +200,8 @@ def _kernel(kind: str, x: dtype, out: dtype, columns: bool) -> int:
 
 @functools.cache
 def _extremes(kind: str, d: dtype, columns: bool) -> int:
+    if d.is_complex:
+        raise errors.unsupported(kind, d)
     sign = EXTREMES[kind]
     better = f"x {sign} best"
     if d.is_floating_point:

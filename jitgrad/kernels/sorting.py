@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 
-from .. import dtypes
+from .. import dtypes, errors
 from ..dtypes import BOOL, dtype
 from ..layout import Layout, Strides, contiguous_strides, expand_strides
 from . import cache, drivers
@@ -130,6 +130,8 @@ _FIRST = {
 
 
 def _raw(d: dtype) -> dtype:
+    if d.is_complex:
+        raise errors.unsupported("sort", d)
     return dtypes.uint8 if d.category == BOOL else d
 
 

@@ -277,6 +277,10 @@ STRUCTURED_CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "view_as_real": (lambda x, y: jg.view_as_real(jg.complex(x, y)) ** 2, [(3,), (3,)]),
     "view_as_complex": (lambda x: jg.view_as_complex(x.contiguous()) ** 2, [(3, 2)]),
     "neg_view": (lambda x, y: jg.complex(x, y).conj().imag ** 2, [(3,), (3,)]),
+    "fft_c2c": (lambda x, y: jg.fft.fft(jg.complex(x, y), norm="ortho"), [(2, 3), (2, 3)]),
+    "fft_r2c": (lambda x: jg.fft.rfft(x, 5), [(2, 4)]),
+    "fft_r2c_all": (lambda x: jg.fft.ifft(x), [(2, 4)]),
+    "fft_c2r": (lambda x, y: jg.fft.irfft2(jg.complex(x, y)), [(2, 3), (2, 3)]),
     "eig": (lambda x: jg.linalg.eigvals(_positive(x)), [(3, 3)]),
 }
 

@@ -14,7 +14,7 @@ from numba import types
 from numba.extending import overload, register_jitable
 
 from . import arithmetic, exponential, logarithm, trigonometric
-from .bits import OPTIONS
+from .bits import OPTIONS, select
 
 jitable = register_jitable(**OPTIONS)
 
@@ -157,12 +157,9 @@ def isfinite(z):
 def exp(z):
     """e**z."""
     x, y = _parts(z)
-    e = _exp(x)
-    if y == 0:
-        return complex(e, y)
-    if e == 0:
-        return complex(0.0, 0.0)
-    return complex(e * _cos(y), e * _sin(y))
+    e, c, s = _exp(x), _cos(y), _sin(y)
+    # No infinity times zero; and 0 whatever y, for -infinity.
+    return complex(select(e == 0, 0.0, e * c), select(y == 0, y, select(e == 0, 0.0, e * s)))
 
 
 @jitable
@@ -306,17 +303,13 @@ def logaddexp(z, w):
 def sin(z):
     """The sine."""
     x, y = _parts(z)
-    if x == 0:
-        return complex(x, _sinh(y))
-    return complex(_sin(x) * _cosh(y), _cos(x) * _sinh(y))
+    return complex(select(x == 0, x, _sin(x) * _cosh(y)), _cos(x) * _sinh(y))
 
 
 @jitable
 def cos(z):
     """The cosine."""
     x, y = _parts(z)
-    if y == 0:
-        return complex(_cos(x), -x * y)
     return complex(_cos(x) * _cosh(y), -(_sin(x) * _sinh(y)))
 
 
@@ -324,17 +317,13 @@ def cos(z):
 def sinh(z):
     """The hyperbolic sine."""
     x, y = _parts(z)
-    if y == 0:
-        return complex(_sinh(x), y)
-    return complex(_sinh(x) * _cos(y), _cosh(x) * _sin(y))
+    return complex(_sinh(x) * _cos(y), select(y == 0, y, _cosh(x) * _sin(y)))
 
 
 @jitable
 def cosh(z):
     """The hyperbolic cosine."""
     x, y = _parts(z)
-    if y == 0:
-        return complex(_cosh(x), x * y)
     return complex(_cosh(x) * _cos(y), _sinh(x) * _sin(y))
 
 
