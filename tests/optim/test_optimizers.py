@@ -328,6 +328,35 @@ def test_version_counts_and_errors_name_the_step() -> None:
         loss.backward()
 
 
+def test_saved_values_survive_a_step_where_mutation_is_allowed() -> None:
+    p = nn.Parameter(jg.tensor([2.0, 3.0]))
+    p.grad = jg.ones(2)
+    with jg.autograd.graph.allow_mutation_on_saved_tensors():
+        loss = (p * p).sum()
+        optim.SGD([p], lr=1.0).step()
+        p.grad = None
+        loss.backward()
+    assert p.tolist() == [1.0, 2.0] and p.grad.tolist() == [4.0, 6.0]
+
+
+def test_a_refused_step_changes_nothing() -> None:
+    with jg.inference_mode():
+        p = jg.ones(2)
+        p.grad = jg.ones(2)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        optim.SGD([p], lr=1.0).step()
+    assert p.tolist() == [1.0, 1.0]
+
+
+def test_a_parameter_given_twice_is_updated_twice() -> None:
+    p = nn.Parameter(jg.ones(1))
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        optimizer = optim.SGD([p, p], lr=0.25)
+    p.grad = jg.ones(1)
+    optimizer.step()
+    assert p.item() == 0.5
+
+
 def test_groups_closures_and_skipped_parameters() -> None:
     a, b, c = (nn.Parameter(jg.ones(1)) for _ in range(3))
     optimizer = optim.SGD([{"params": [a]}, {"params": b, "lr": 1.0}], lr=0.5)
