@@ -38,6 +38,22 @@ def test_ldl_of_indefinite_matrices(n: int) -> None:
               arg((n, 3), requires_grad=False))  # fmt: skip
 
 
+@pytest.mark.parametrize("hermitian", [True, False])
+def test_ldl_of_complex_matrices(hermitian: bool) -> None:
+    draw = np.random.default_rng(1)
+    for n, diagonal in ((2, 0.0), (5, 0.0), (6, 10.0), (12, 1.0)):
+        matrix = draw.normal(size=(n, n)) + 1j * draw.normal(size=(n, n))
+        matrix = matrix + (matrix.conj().T if hermitian else matrix.T)
+        np.fill_diagonal(matrix, diagonal)
+        b = draw.normal(size=(n, 2)) + 0j
+        check(lambda lib, a: lib.linalg.ldl_factor(a, hermitian=hermitian),
+              arg(matrix, requires_grad=False))  # fmt: skip
+        tensors = jg.tensor(matrix), jg.tensor(b)
+        factors = jg.linalg.ldl_factor(tensors[0], hermitian=hermitian)
+        x = jg.linalg.ldl_solve(*factors, tensors[1], hermitian=hermitian)
+        assert jg.allclose(tensors[0] @ x, tensors[1])
+
+
 def test_what_has_no_derivative_says_so() -> None:
     for name in ("geqrf", "linalg.ldl_factor"):
 

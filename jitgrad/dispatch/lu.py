@@ -312,25 +312,21 @@ _LDL_SOLVE = node_class(
 )
 
 
-def _refuse_hermitian(name: str, x: Tensor, hermitian: bool) -> None:
-    if hermitian and x.is_complex():
-        raise NotImplementedError(
-            f"torch.linalg.{name}: hermitian=True is not implemented for complex matrices; "
-            "linalg.eigh() or linalg.cholesky() may do"
-        )
+def _kind_of(kernel: str, x: Tensor, hermitian: bool) -> str:
+    """The kernel's variant: of real matrices there is but one."""
+    return f"{kernel}_hermitian" if hermitian and x.is_complex() else kernel
 
 
 def ldl_factor_ex(
     self: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
-    """``LD, pivots, info`` of symmetric matrices, by Bunch and Kaufman's interchanges.
+    """``LD, pivots, info`` of symmetric (or Hermitian) matrices, by Bunch and Kaufman.
 
     ``LD`` holds the block-diagonal ``D`` and below it ``L``; a negative pivot, twice, means a block
     of two rows. The lower triangle is read. There is no derivative.
     """
     check_matrix("torch.linalg.ldl_factor_ex", self)
-    _refuse_hermitian("ldl_factor_ex", self, hermitian)
-    three: Any = _factored("ldl", self)
+    three: Any = _factored(_kind_of("ldl", self, hermitian), self)
     if check_errors and bool(three[2].any()):
         at = int(three[2].max().item())
         raise RuntimeError(
@@ -372,7 +368,6 @@ def ldl_solve(
             "torch.linalg.ldl_solve: Expected pivots to be integers, but got "
             f"{pivots.layout.dtype.name}"
         )
-    _refuse_hermitian("ldl_solve", LD, hermitian)
     batch = broadcast_shapes(LD.layout.shape[:-2], b[:-2])
     matrix = by_columns(LD.detach().expand((*batch, n, n)))
     swaps = pivots.detach().expand((*batch, n)).to(dtypes.int32).contiguous()
@@ -380,7 +375,8 @@ def ldl_solve(
     if result.layout.numel:
         buffers = [part for t in (matrix, swaps, result) for part in (t.storage.buffer, t.offset)]
         steps = (n * n, n, n * b[-1])
-        factor.run("ldl_solve", LD.dtype, prod(batch), steps, [n, b[-1]], buffers)
+        kind = _kind_of("ldl_solve", LD, hermitian)
+        factor.run(kind, LD.dtype, prod(batch), steps, [n, b[-1]], buffers)
     record(_LDL_SOLVE, (LD, B), (result,), {})
     return into("ldl_solve", result, out, (LD, B))
 

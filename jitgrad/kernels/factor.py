@@ -13,6 +13,9 @@ ldl         operands: matrix (its lower triangle), pivots, info; extras: rows. B
 ldl_solve   operands: the factors, their pivots, right-hand sides (overwritten by the solutions);
             extras: rows, columns of the right-hand sides
 ==========  ====================================================================================
+
+The last two are also there for Hermitian matrices, whose upper triangle is the conjugate of the
+lower one: ``ldl_hermitian``, ``ldl_solve_hermitian``.
 """
 
 from __future__ import annotations
@@ -35,6 +38,19 @@ def swap(a, i, j):
 @njit(error_model="numpy")
 def size(x):
     return {size}
+
+@njit(error_model="numpy")
+def mirror(x):
+    # An element of the upper triangle, of its counterpart below.
+    return {mirror}
+
+@njit(error_model="numpy")
+def diagonal(x):
+    return {diagonal}
+
+@njit(error_model="numpy")
+def scale_of(x):
+    return {scale}
 
 """
 
@@ -75,18 +91,18 @@ ALPHA = (1 + 17 ** 0.5) / 8
 @njit(error_model="numpy")
 def choose(a, n, k):
     # The row that becomes the k-th pivot, and how many rows the pivot has.
-    diagonal, column, at = size(a[k + k * n]), size(a[k] * 0), k
+    own, column, at = size(a[k + k * n]), size(a[k] * 0), k
     for i in range(k + 1, n):
         if size(a[i + k * n]) > column:
             column, at = size(a[i + k * n]), i
-    if column == 0 or diagonal >= ALPHA * column:
+    if column == 0 or own >= ALPHA * column:
         return k, 1
     row = column * 0
     for j in range(k, at):
         row = max(row, size(a[at + j * n]))
     for i in range(at + 1, n):
         row = max(row, size(a[i + at * n]))
-    if diagonal * row >= ALPHA * column * column:
+    if own * row >= ALPHA * column * column:
         return k, 1
     return at, 1 if size(a[at + at * n]) >= ALPHA * row else 2
 
@@ -95,6 +111,8 @@ def kernel(p0, p1, p2, s0, s1, s2, n, extras):
     for _ in range(n):
         a, pivots, info = p_{T}(p0), p_int32(p1), p_int32(p2)
         info[0] = 0
+        for k in range(rows):
+            a[k + k * rows] = diagonal(a[k + k * rows])
         k = 0
         while k < rows:
             at, width = choose(a, rows, k)
@@ -103,7 +121,9 @@ def kernel(p0, p1, p2, s0, s1, s2, n, extras):
                 for i in range(at + 1, rows):
                     swap(a, i + last * rows, i + at * rows)
                 for i in range(last + 1, at):
-                    swap(a, i + last * rows, at + i * rows)
+                    x, y = a[i + last * rows], a[at + i * rows]
+                    a[i + last * rows], a[at + i * rows] = mirror(y), mirror(x)
+                a[at + last * rows] = mirror(a[at + last * rows])
                 swap(a, last + last * rows, at + at * rows)
                 if width == 2:
                     swap(a, last + k * rows, at + k * rows)
@@ -115,22 +135,27 @@ def kernel(p0, p1, p2, s0, s1, s2, n, extras):
                         info[0] = k + 1
                 else:
                     for j in range(k + 1, rows):
-                        factor = a[j + k * rows] / pivot
+                        factor = mirror(a[j + k * rows] / pivot)
                         for i in range(j, rows):
                             a[i + j * rows] -= a[i + k * rows] * factor
+                        a[j + j * rows] = diagonal(a[j + j * rows])
                     for i in range(k + 1, rows):
                         a[i + k * rows] /= pivot
             else:
                 pivots[k] = pivots[k + 1] = -(at + 1)
                 off = a[k + 1 + k * rows]
-                d1, d2 = a[k + 1 + (k + 1) * rows] / off, a[k + k * rows] / off
-                scale = 1 / (d1 * d2 - 1) / off
+                unit = scale_of(off)
+                d1, d2 = a[k + 1 + (k + 1) * rows] / unit, a[k + k * rows] / unit
+                below, above = off / unit, mirror(off) / unit
+                scale = 1 / (d1 * d2 - 1) / unit
                 for j in range(k + 2, rows):
                     x, y = a[j + k * rows], a[j + (k + 1) * rows]
-                    u, v = scale * (d1 * x - y), scale * (d2 * y - x)
+                    u, v = scale * (d1 * x - below * y), scale * (d2 * y - above * x)
+                    p, q = mirror(u), mirror(v)
                     for i in range(j, rows):
-                        a[i + j * rows] -= a[i + k * rows] * u + a[i + (k + 1) * rows] * v
+                        a[i + j * rows] -= a[i + k * rows] * p + a[i + (k + 1) * rows] * q
                     a[j + k * rows], a[j + (k + 1) * rows] = u, v
+                    a[j + j * rows] = diagonal(a[j + j * rows])
             k += width
         for j in range(rows):
             for i in range(j):
@@ -161,16 +186,19 @@ def kernel(p0, p1, p2, s0, s1, s2, n, extras):
                 for i in range(k + 2, rows):
                     b[i] -= a[i + k * rows] * b[k] + a[i + (k + 1) * rows] * b[k + 1]
                 off = a[k + 1 + k * rows]
-                d1, d2 = a[k + 1 + (k + 1) * rows] / off, a[k + k * rows] / off
-                x, y = b[k] / off, b[k + 1] / off
-                b[k], b[k + 1] = (d1 * x - y) / (d1 * d2 - 1), (d2 * y - x) / (d1 * d2 - 1)
+                unit = scale_of(off)
+                d1, d2 = a[k + 1 + (k + 1) * rows] / unit, a[k + k * rows] / unit
+                below, above = off / unit, mirror(off) / unit
+                x, y = b[k] / unit, b[k + 1] / unit
+                b[k] = (d1 * x - above * y) / (d1 * d2 - 1)
+                b[k + 1] = (d2 * y - below * x) / (d1 * d2 - 1)
                 k += 2
             k = rows - 1
             while k >= 0:
                 width = 1 if pivots[k] > 0 else 2
                 for j in range(width):
                     for i in range(k + 1, rows):
-                        b[k - j] -= a[i + (k - j) * rows] * b[i]
+                        b[k - j] -= mirror(a[i + (k - j) * rows]) * b[i]
                 swap(b, k, abs(pivots[k]) - 1)
                 k -= width
         p0 += s0 * {bytes}
@@ -179,12 +207,20 @@ def kernel(p0, p1, p2, s0, s1, s2, n, extras):
 """
 
 _BODIES = {"lu": _LU, "ldl": _LDL, "ldl_solve": _LDL_SOLVE}
+_HERMITIAN = "_hermitian"
 
 
 @functools.cache
 def _kernel(kind: str, d: dtype) -> int:
-    size = "abs(x.real) + abs(x.imag)" if d.is_complex else "abs(x)"
-    text = (_HEAD + _BODIES[kind]).format(T=d.name, bytes=d.itemsize, size=size)
+    conjugate = kind.endswith(_HERMITIAN)
+    text = (_HEAD + _BODIES[kind.removesuffix(_HERMITIAN)]).format(
+        T=d.name,
+        bytes=d.itemsize,
+        size="abs(x.real) + abs(x.imag)" if d.is_complex else "abs(x)",
+        mirror="np.conj(x)" if conjugate else "x",
+        diagonal="x.real + x * 0" if conjugate else "x",
+        scale="abs(x)" if conjugate else "x",
+    )
     return cache.kernel(text, 3)
 
 
@@ -196,7 +232,7 @@ def run(
     Args:
         buffers: each operand's buffer and byte offset.
     """
-    sizes = (d.itemsize, 4, d.itemsize if kind == "ldl_solve" else 4)
+    sizes = (d.itemsize, 4, d.itemsize if kind.startswith("ldl_solve") else 4)
     work = max(1, extras[0] * extras[-1])
     driver, spec = drivers.plan_lines(
         _kernel(kind, d), [batch], [[s] for s in steps], sizes, extras=extras, work=work

@@ -56,11 +56,6 @@ _BY_REASON: dict[str, tuple[str, ...]] = {
     "the samples' reflections are no reflections: their products amplify rounding errors": (
         "linalg.householder_product: second gradient",
     ),
-    "jitgrad has no LDL of complex Hermitian matrices": (
-        "linalg.ldl_factor: complex128",
-        "linalg.ldl_factor_ex: complex128",
-        "linalg.ldl_solve: complex128",
-    ),
     "PyTorch multiplies by 1/6 rounded to float32": ("nn.functional.hardsigmoid: gradient",),
     "PyTorch rounds a Python weight to float32": (
         "lerp: gradient",
