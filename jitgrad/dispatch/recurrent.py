@@ -24,6 +24,7 @@ from ..layout import dense_layout
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor
+from .complexes import resolve_neg
 from .convert import copied, copy_elements, to
 from .creation import zeros
 from .elementwise import functions
@@ -118,19 +119,21 @@ def _part(x: Tensor, dim: int, start: int, size: int) -> Tensor:
     return bare_view_of(x, "slice", (dim, start, start + size, 1))
 
 
+def _copy(x: Tensor) -> Tensor:
+    return copied(x, dense_layout(x.layout.shape, x.layout.dtype.plain))
+
+
 def _shaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The elements in another shape, contiguous; a copy if they are not."""
-    x = x if x.layout.contiguous else copied(x, dense_layout(x.layout.shape, x.layout.dtype))
-    return x if x.layout.shape == shape else bare_view_of(x, "view", (shape,))
+    """The elements in another shape, as they lie in memory; a copy if they lie otherwise."""
+    of = x.layout
+    if not of.contiguous or of.dtype is not of.dtype.plain:
+        x = _copy(x)
+    return x if of.shape == shape else bare_view_of(x, "view", (shape,))
 
 
 def _shared(x: Tensor) -> Tensor:
     """A matrix that all rows share: as one long vector, which has no distance between rows."""
     return _shaped(x, (x.layout.numel,))
-
-
-def _copy(x: Tensor) -> Tensor:
-    return copied(x, dense_layout(x.layout.shape, x.layout.dtype))
 
 
 def _blocks(kind: str, x: Tensor, units: int) -> list[tuple[Tensor, int, int]]:
@@ -375,11 +378,11 @@ def layer(kind: str, steps: Steps, **inputs: Tensor) -> tuple[Tensor, ...]:
     Returns:
         the output, the final hidden state, and (LSTM) the final cell state.
     """
-    d = inputs["w_hh"].layout.dtype
+    d = inputs["w_hh"].dtype
     if d in HALVES:  # 16-bit floats: states are not rounded at every step
         wide = {name: to(x, d.compute) for name, x in inputs.items()}
         return tuple(to(x, d) for x in layer(kind, steps, **wide))
-    values = {name: inputs[name] for name in _NAMES if name in inputs}
+    values = {name: resolve_neg(inputs[name]) for name in _NAMES if name in inputs}
     outs = _forward(kind, values, steps)
     names = tuple(name for name in (*_NAMES, *_KEPT) if name in values)
     attributes = {"kind": kind, "steps": steps}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pickle import UnpicklingError
 from typing import Any, NamedTuple
 
-from ..dtypes import BY_NAME, bool_, dtype
+from ..dtypes import ALL, CONJUGATED, NEGATED, bool_, dtype
 from ..layout import layout
 from ..nn.parameter import Parameter
 from ..storage import Storage
@@ -61,12 +61,19 @@ def _integers(values: Any) -> tuple[int, ...]:
     return tuple(values)
 
 
-def _tensor(loaded: Any, offset: Any, size: Any, strides: Any, d: dtype) -> Tensor:
+def _tensor(
+    loaded: Any, offset: Any, size: Any, strides: Any, d: dtype, signs: Any = None
+) -> Tensor:
     if not isinstance(loaded, _Loaded) or (loaded.of is not None and loaded.of is not d):
         raise UnpicklingError("a tensor without its storage")
     (start,), shape, steps = _integers((offset,)), _integers(size), _integers(strides)
     if len(steps) != len(shape):
         raise UnpicklingError(f"a tensor of size {shape} with strides {steps}")
+    for name in signs or ():
+        if name not in _SIGNS or d not in _SIGNS[name]:
+            raise UnpicklingError(f"a tensor of dtype {d} with {name!r}")
+        if signs[name]:
+            d = _SIGNS[name][d]
     of = layout(shape, steps, d)
     if (start + of.span()) * d.itemsize > loaded.storage.nbytes() and of.numel:
         raise UnpicklingError(
@@ -76,9 +83,8 @@ def _tensor(loaded: Any, offset: Any, size: Any, strides: Any, d: dtype) -> Tens
     return make(loaded.storage, start * d.itemsize, of)
 
 
-def _plain(metadata: Any) -> None:
-    if metadata and any(metadata.values()):
-        raise UnpicklingError(f"a lazily conjugated or negated tensor ({metadata})")
+# What a file says of a view whose elements have other signs than their memory.
+_SIGNS = {"conj": CONJUGATED, "neg": NEGATED}
 
 
 def _rebuild_tensor(loaded: Any, offset: Any, size: Any, strides: Any) -> Tensor:
@@ -89,8 +95,7 @@ def _rebuild_tensor_v2(
     loaded: Any, offset: Any, size: Any, strides: Any, requires_grad: bool, hooks: Any,
     metadata: Any = None,
 ) -> Tensor:  # fmt: skip
-    _plain(metadata)
-    result = _rebuild_tensor(loaded, offset, size, strides)
+    result = _tensor(loaded, offset, size, strides, _dtype_of(loaded), metadata)
     return result.requires_grad_() if requires_grad is True else result
 
 
@@ -98,10 +103,9 @@ def _rebuild_tensor_v3(
     loaded: Any, offset: Any, size: Any, strides: Any, requires_grad: bool, hooks: Any,
     d: Any, metadata: Any = None,
 ) -> Tensor:  # fmt: skip
-    _plain(metadata)
     if not isinstance(d, dtype):
         raise UnpicklingError(f"a tensor of dtype {d!r}")
-    result = _tensor(loaded, offset, size, strides, d)
+    result = _tensor(loaded, offset, size, strides, d, metadata)
     return result.requires_grad_() if requires_grad is True else result
 
 
@@ -146,7 +150,7 @@ _ALLOWED: dict[tuple[str, str], Any] = {
     ("torch._tensor", "_rebuild_from_type_v2"): _Callable(_rebuild_from_type),
     UNTYPED: _StorageKind(None),
     **{("torch", name): _StorageKind(d) for name, d in STORAGES.items()},
-    **{("torch", name): d for name, d in BY_NAME.items()},
+    **{("torch", d.name): d for d in ALL},
 }
 _CONSTANTS = {
     "NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": (),

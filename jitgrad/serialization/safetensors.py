@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch.convert import contiguous
+from ..dispatch.convert import contiguous, resolved
 from ..dtypes import BY_NAME
 from ..layout import dense_layout
 from ..storage import Storage
@@ -38,8 +38,8 @@ def _checked(tensors: Any) -> dict[str, Tensor]:
     for name, x in tensors.items():
         if not isinstance(name, str) or not isinstance(x, Tensor):
             raise ValueError(f"Key `{name}` is invalid, expected a Tensor but received {type(x)}")
-        if x.layout.dtype not in _CODES:
-            raise ValueError(f"Key `{name}`: the format has no dtype {x.layout.dtype}")
+        if x.dtype not in _CODES:
+            raise ValueError(f"Key `{name}`: the format has no dtype {x.dtype}")
         other = owners.setdefault(id(x.storage), name)
         if other != name:
             raise RuntimeError(
@@ -47,7 +47,7 @@ def _checked(tensors: Any) -> dict[str, Tensor]:
                 "clone() one of them."
             )
     order = sorted(tensors, key=lambda name: (-tensors[name].layout.dtype.itemsize, name))
-    return {name: contiguous(tensors[name].detach()) for name in order}
+    return {name: contiguous(resolved(tensors[name].detach())) for name in order}
 
 
 def save(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:

@@ -196,18 +196,20 @@ class Writer:
         self._out += b"tQ"
 
     def _tensor(self, value: Tensor, requires_grad: bool | None = None) -> None:
-        of = value.layout
-        typed = of.dtype in OF_DTYPE
+        of, d = value.layout, value.dtype
+        typed = d in OF_DTYPE
         self._global("torch._utils", "_rebuild_tensor_v2" if typed else "_rebuild_tensor_v3")
         self._out += b"("
-        self._storage(value.storage, of.dtype)
-        self._write(value.offset // of.dtype.itemsize)
+        self._storage(value.storage, d)
+        self._write(value.offset // d.itemsize)
         self._tuple(of.shape)
         self._tuple(of.strides)
         self._write(value.requires_grad if requires_grad is None else requires_grad)
         self._call("collections", "OrderedDict", ())  # hooks
         if not typed:
-            self._dtype(of.dtype)
+            self._dtype(d)
+        if of.dtype is not d:  # a view with other signs than its memory
+            self._write({"conj" if of.dtype.conjugated else "neg": True})
         self._out += b"tR"
         if requires_grad is None:
             self._remember(id(value), value)

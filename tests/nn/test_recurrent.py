@@ -113,6 +113,16 @@ def test_packed_sequences(kind: str, sort: bool) -> None:
     check(run, (5, 4, 3), (4, 4, 4), (4, 4, 4), **OPTIONS)
 
 
+def test_inputs_with_other_signs_than_their_memory() -> None:
+    def run(lib: Any, x: Any) -> Any:
+        layer = network(lib, "GRU", 3, 4)
+        negative = lib.complex(x.detach(), x).conj().imag
+        assert negative.is_neg()
+        return layer(negative)
+
+    check(run, (5, 2, 3), **OPTIONS, grad=1)
+
+
 def test_many_rows_and_units() -> None:
     """More of both than one task and one tile of the kernel takes."""
 

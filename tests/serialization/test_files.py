@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jitgrad as jg
-from jitgrad.dtypes import BY_NAME
+from jitgrad.dtypes import ALL, BY_NAME
 from tests.oracle import libraries
 
 PLAIN: dict[str, Any] = {
@@ -45,7 +45,7 @@ def test_plain_values() -> None:
     assert jg.load(saved(PLAIN, libraries.torch_or_skip())) == PLAIN
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.parametrize("name", [d.name for d in ALL])
 def test_every_dtype_both_ways(name: str) -> None:
     torch = libraries.torch_or_skip()
     theirs = torch.tensor([[0, 1, 1], [1, 0, 1]]).to(getattr(torch, name))
@@ -54,6 +54,17 @@ def test_every_dtype_both_ways(name: str) -> None:
     again = torch_load(saved([ours, ours.dtype]))
     assert again[0].dtype == again[1] == theirs.dtype
     assert torch.equal(again[0], theirs)
+
+
+def test_conjugate_and_negative_views() -> None:
+    torch = libraries.torch_or_skip()
+    for source, target in ((jg, torch), (torch, jg)):
+        x = source.tensor([1 + 2j, 3 - 1j])
+        for view in (x.conj(), x.conj().imag):
+            file = saved({"x": view}, source)
+            back = (jg.load(file) if target is jg else torch_load(file))["x"]
+            assert back.tolist() == view.tolist()
+            assert (back.is_conj(), back.is_neg()) == (view.is_conj(), view.is_neg())
 
 
 def test_views_and_sharing_are_kept() -> None:
