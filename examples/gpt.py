@@ -165,9 +165,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--steps", type=int, default=1500, help="and at most so many steps")
     parser.add_argument("--length", type=int, default=300, help="characters to write at the end")
     options = parser.parse_args(arguments)
+    text = Text(documentation())  # first: a backend may bring docstrings along
     lib = importlib.import_module(options.backend)
     lib.manual_seed(0)
-    text = Text(documentation())
     config = Config(len(text.characters))
     model = build(lib, config)
     size = sum(p.numel() for p in model.parameters())
