@@ -31,10 +31,9 @@ _POOLS = {
     3: family("avg_pool3d", "AvgPool3DBackward0", row_major=True),
 }
 _ADAPTIVE = {
-    rank: family(f"adaptive_avg_pool{rank}d", f"AdaptiveAvgPool{rank}DBackward0") for rank in (2, 3)
+    2: family("adaptive_avg_pool2d", "AdaptiveAvgPool2DBackward0"),
+    3: family("adaptive_avg_pool3d", "AdaptiveAvgPool3DBackward0", row_major=True),
 }
-
-
 _maps = PlanCache()  # with what their nodes show
 
 

@@ -75,7 +75,9 @@ def fractional_max_pool(
     if rank == 2:
         starts.insert(0, np.zeros((*at.shape[:2], 1), np.int64))
     table = np.ascontiguousarray(np.concatenate(starts, -1), np.int64)
-    plan = plan_windows(of, each, {"kernel_size": kernel, "output_size": sizes}, table)
+    plan = plan_windows(
+        of, each, {"kernel_size": kernel, "output_size": sizes}, table, row_major=True
+    )
     return pooled(plan, self, _FRACTIONAL[rank])
 
 

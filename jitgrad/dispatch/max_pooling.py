@@ -54,7 +54,7 @@ def _regular_plan(name: str, of: Layout, p: Pooling) -> WindowPlan:
     each = [
         _regular(*sizes) for sizes in zip(of.shape[of.ndim - rank :], counts, *p[:4], strict=True)
     ]
-    return plan_windows(of, each, p._asdict(), None)
+    return plan_windows(of, each, p._asdict())
 
 
 def _max_pool(
@@ -253,7 +253,9 @@ def _adaptive_max_pool(rank: int, self: Tensor, output_size: Any) -> Pair:
         for n, count in zip(of.shape[of.ndim - rank :], sizes, strict=True):
             start, end = adaptive_bounds(n, count)
             each.append(Windows(n, end - start, start))
-        plan = _plans.add((of, sizes), plan_windows(of, each, {"output_size": sizes}, None))
+        plan = _plans.add(
+            (of, sizes), plan_windows(of, each, {"output_size": sizes}, row_major=rank == 3)
+        )
     return pooled(plan, self, _ADAPTIVE[rank])
 
 

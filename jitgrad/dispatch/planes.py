@@ -11,7 +11,7 @@ import numpy as np
 from ..dtypes import int64
 from ..kernels import planes, windows
 from ..kernels.windows import Windows
-from ..layout import Layout, image_layout
+from ..layout import Layout, dense_layout, image_layout
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor
@@ -121,18 +121,26 @@ class WindowPlan(NamedTuple):
 
 
 def plan_windows(
-    of: Layout, each: Sequence[Windows], visible: Mapping[str, Any], starts: Any
+    of: Layout,
+    each: Sequence[Windows],
+    visible: Mapping[str, Any],
+    starts: Any = None,
+    *,
+    row_major: bool = False,
 ) -> WindowPlan:
     """The plan of some windows along each of the last dimensions.
 
     Args:
         visible: what the node shows of the call.
         starts: int64 [n, channels, windows of all dimensions], or None if they are the windows'.
+        row_major: whether results are laid out so even where the channels of the input are last.
     """
     rank = len(each)
     shape = (*of.shape[: of.ndim - rank], *(len(w.taps) for w in each))
-    out = image_layout(shape, of.dtype, of)
-    indices = image_layout(shape, int64, of)
+    out, indices = (
+        dense_layout(shape, d) if row_major else image_layout(shape, d, of)
+        for d in (of.dtype, int64)
+    )
     if starts is None:
         starts = np.concatenate([w.start for w in windows.three(each) if w.start is not None])
         strides: Sequence[int] = (0,) * (of.ndim - rank)

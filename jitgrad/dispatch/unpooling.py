@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtypes import int64
-from ..layout import image_layout
+from ..layout import dense_layout, image_layout
 from ..ops.table import structured
 from ..tensor import Tensor
 from .linear_maps import check_floating
@@ -77,7 +77,9 @@ def max_unpool(rank: int, self: Tensor, indices: Tensor, output_size: Sizes) -> 
             ")"
         )
     shape = (*of.shape[: of.ndim - rank], *output_size)
-    result = fresh(image_layout(shape, of.dtype, of))
+    result = fresh(
+        dense_layout(shape, of.dtype) if rank == 3 else image_layout(shape, of.dtype, of)
+    )
     move("put", rank, self, indices, result)
     attributes = {"output_size": output_size, "rank": rank}
     record(_UNPOOLS[rank], (self, indices), (result,), attributes)

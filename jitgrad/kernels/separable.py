@@ -215,6 +215,40 @@ _SUM = """
                 y[to + j * yw] = {value}
 """
 
+# Where channels are neighbours in memory, each step is one for all of them.
+_TAKE_CHANNELS = """
+        at = index0[d] * xd + index1[h] * xh
+        for j in range(width):
+            near, there = at + index2[j] * xw, to + j * yw
+            for k in range(channels):
+                y[there + k] = x[near + k]
+"""
+
+_SUM_CHANNELS = """
+        for j in range(columns * channels):
+            line[j] = T(0)
+        for a in {span0}:
+            for b in {span1}:
+                at = {source0} * xd + {source1} * xh
+                {row_weight}
+                for j in range(columns):
+                    for k in range(channels):
+                        line[j * channels + k] += {row_weighted}T(x[at + j * xw + k])
+        {before}
+        {row_after}
+        for j in range(width):
+            for k in range(channels):
+                sums[k] = T(0)
+            for c in {span2}:
+                at = {source2} * channels
+                for k in range(channels):
+                    sums[k] += {weight}line[at + k]
+            {after}
+            for k in range(channels):
+                total = sums[k]
+                y[to + j * yw + k] = {value}
+"""
+
 # Weighted bytes are rounded half up, and stay bytes.
 _ROUNDED = "np.uint8(min(max(np.floor(total + T(0.5)), T(0)), T(255)))"
 # Integers are divided towards zero, as C does.
@@ -228,11 +262,13 @@ class Kind(NamedTuple):
         form: one of these.
         weighted: whether taps have weights, or what runs add up is multiplied with factors.
         divided: whether sums are divided.
+        channels: whether channels are neighbours in memory.
     """
 
     form: str
     weighted: bool = False
     divided: bool = False
+    channels: bool = False
 
     @property
     def tables(self) -> tuple[list[str], list[str]]:
@@ -255,8 +291,12 @@ def _source(d: dtype, kind: Kind) -> str:
     names = [(f"{name}{i}", "int64") for i in range(3) for name in integers]
     names += [(f"{name}{i}", compute.name) for i in range(3) for name in numbers]
     tables = [f"{name} = p_{t}(p2 + 8 * offsets[{i}])" for i, (name, t) in enumerate(names)]
+    if kind.channels:
+        tables.append("channels = e[12]")
     if kind.form != "take":
-        tables.append("line = np.empty(columns, T)")
+        size = "columns * channels" if kind.channels else "columns"
+        tables.append(f"line = np.empty({size}, T)")
+        tables += ["sums = np.empty(channels, T)"] * kind.channels
     head = _HEAD.format(
         pointers=", ".join(sorted({f"p_{t}" for t in (element, compute.name, "int64")})),
         compute=numpy_name(compute),
@@ -264,7 +304,7 @@ def _source(d: dtype, kind: Kind) -> str:
         tables="\n    ".join(tables),
     )
     if kind.form == "take":
-        return head + _TAKE
+        return head + (_TAKE_CHANNELS if kind.channels else _TAKE)
     taps, weighted, divided = kind.form == "taps", kind.weighted, kind.divided
     value = "total"
     if divided:
@@ -277,7 +317,13 @@ def _source(d: dtype, kind: Kind) -> str:
         for i, at in enumerate("dhj")
     ]
     rescale = "for j in range(columns):\n            line[j] *= before2[j]"
-    return head + _SUM.format(
+    if kind.channels:
+        rescale = (
+            "for j in range(columns):\n            for k in range(channels):\n"
+            "                line[j * channels + k] *= before2[j]"
+        )
+    weight, source = "weight2[c] * " if weighted and taps else "", "index2[c]" if taps else "c"
+    return head + (_SUM_CHANNELS if kind.channels else _SUM).format(
         span0=spans[0],
         span1=spans[1],
         span2=spans[2],
@@ -290,8 +336,9 @@ def _source(d: dtype, kind: Kind) -> str:
         after="by = part * after2[j]" if divided else "pass",
         first="j" if taps else "start2[j]",
         first_of_two="2 * j" if taps else "start2[j]",
-        term=("weight2[c] * " if weighted and taps else "")
-        + ("line[index2[c]]" if taps else "line[c]"),
+        source2=source,
+        weight=weight,
+        term=f"{weight}line[{source}]",
         value=store(value, compute) if compute is d.compute else _ROUNDED,
     )
 
@@ -366,7 +413,11 @@ def plan(mapping: Separable, x: Layout, y: Layout) -> Plan:
     along: list[Along] = [alone] * (3 - rank) + list(mapping.along)
     kind = _kind(along)
     missing, split = (0,) * (3 - rank), x.ndim - rank
-    planes = Nest(x.shape[:split], (x.strides[:split], y.strides[:split])).merged()
+    # With the channels last in memory, they are no planes of their own.
+    channels = bool(split) and x.strides[split - 1] == y.strides[split - 1] == 1 < x.strides[-1]
+    kind = kind._replace(channels=channels)
+    kept = split - channels
+    planes = Nest(x.shape[:kept], (x.strides[:kept], y.strides[:kept])).merged()
     last = along[2]
     if isinstance(last, Taps) and kind.form == "take":
         run, work = _longest_run(last.index), 2 * len(last)
@@ -377,13 +428,17 @@ def plan(mapping: Separable, x: Layout, y: Layout) -> Plan:
         rows = np.prod([m.counts.mean() if len(m) else 0 for m in along[:2]])
         work = int(last.size * rows + 4 * counts.sum())
     # The offsets of the tables come first among them.
-    tables = mapping.tables.get((kind, d))
+    numbers = kind._replace(channels=False)
+    tables = mapping.tables.get((numbers, d))
     if tables is None:
         parts = _tables(along, kind, d)
         offsets = np.cumsum([len(parts), *(len(t) for t in parts)])[:-1]
-        tables = mapping.tables[kind, d] = np.concatenate([offsets, *parts])
+        tables = mapping.tables[numbers, d] = np.concatenate([offsets, *parts])
     extras = [len(along[1]), last.size, len(last)]
     extras += [*missing, *x.strides[split:], *missing, *y.strides[split:], *run]
+    if channels:
+        extras.append(x.shape[kept])
+        work *= x.shape[kept]
     still = [0] * len(planes.sizes)
     driver, spec = drivers.plan_lines(
         kernel(d, kind),

@@ -43,7 +43,7 @@ class Windows(NamedTuple):
     step: int = 1
 
 
-_SOURCE = """
+_HEAD = """
 import numpy as np
 from jitgrad.kernels.abi import {pointers}
 T = {compute}
@@ -53,15 +53,19 @@ def kernel(p0, p1, p2, p3, p4, p5, s0, s1, s2, s3, s4, s5, n, extras):
     x, y, indices, e = p_{x}(p0), p_{x}(p1), p_int64(p2), p_int64(extras)
     height, width, columns, rows = e[0], e[1], e[2], e[3]
     xd, xh, xw, yd, yh, yw = e[4], e[5], e[6], e[7], e[8], e[9]
-    step0, step1, step2, lo, hi, stride = e[10], e[11], e[12], e[13], e[14], e[15]
+    step0, step1, step2 = e[10], e[11], e[12]
+    {more}
     start0, count0 = p_int64(p3), p_int64(extras + 8 * e[16])
     start1, count1 = p_int64(p3 + 8 * e[19]), p_int64(extras + 8 * e[17])
     start2, count2 = p_int64(p3 + 8 * (e[19] + height)), p_int64(extras + 8 * e[18])
     best, chosen = scratch_{t}({tile}), scratch_{tap}({tile})
-    places = np.empty(e[20], np.int64)  # of the taps of a tile's first window
+    places = np.empty(e[20], np.int64)  # of a window's taps
     for row in range(p4 - p5, p4 - p5 + n):
         d, h = row // height, row % height
         to = d * yd + h * yh
+"""
+
+_ROWS = """
         for j in range(width):
             if lo <= j < hi:
                 continue
@@ -113,6 +117,34 @@ def kernel(p0, p1, p2, p3, p4, p5, s0, s1, s2, s3, s4, s5, n, extras):
 """
 
 
+# Where channels are neighbours in memory, all of them are compared together, window by window.
+_CHANNELS = """
+        for j in range(width):
+            places[0] = (start0[d] * rows + start1[h]) * columns + start2[j]
+            taps = 0
+            for a in range(start0[d], start0[d] + count0[d] * step0, step0):
+                for b in range(start1[h], start1[h] + count1[h] * step1, step1):
+                    for c in range(start2[j], start2[j] + count2[j] * step2, step2):
+                        near[taps] = a * xd + b * xh + c * xw
+                        places[taps] = (a * rows + b) * columns + c
+                        taps += 1
+            for first in range(0, channels, {tile}):
+                m = min({tile}, channels - first)
+                for i in range(m):
+                    best[i], chosen[i] = lowest, 0
+                for k in range(taps):
+                    tap, at = np.{tap}(k), near[k] + first
+                    for i in range(m):
+                        v, old = T(x[at + i]), best[i]
+                        better = (v > old) | (v != v)
+                        best[i] = v if better else old
+                        chosen[i] = tap if better else chosen[i]
+                t = to + j * yw + first
+                for i in range(m):
+                    y[t + i], indices[t + i] = best[i], places[chosen[i]]
+"""
+
+
 def _lowest(d: dtype) -> str:
     if d.category == FLOATING:
         return "T(-np.inf)"
@@ -120,14 +152,17 @@ def _lowest(d: dtype) -> str:
 
 
 @functools.cache
-def kernel(d: dtype) -> int:
-    """The address of the kernel."""
+def kernel(d: dtype, channels: bool = False) -> int:
+    """The address of the kernel for rows, or for neighbouring channels."""
     t = d.compute.name
     tap = "int64" if d.itemsize == 8 else "int32"  # as wide as what is compared beside it
     pointers = {f"p_{d.name}", "p_int64", f"scratch_{t}", f"scratch_{tap}"}
-    text = _SOURCE.format(
-        pointers=", ".join(sorted(pointers)), compute=numpy_name(d), lowest=_lowest(d), t=t,
-        x=d.name, tap=tap, tile=TILE,
+    more = "lo, hi, stride = e[13], e[14], e[15]"
+    if channels:
+        more = "channels, near = e[13], np.empty(e[20], np.int64)"
+    text = (_HEAD + (_CHANNELS if channels else _ROWS)).format(
+        more=more, pointers=", ".join(sorted(pointers)), compute=numpy_name(d), lowest=_lowest(d),
+        t=t, x=d.name, tap=tap, tile=TILE,
     )  # fmt: skip
     return cache.kernel(text, 6)
 
@@ -167,10 +202,15 @@ def plan(
     rank, d = len(windows), x.dtype
     every, missing, split = three(windows), (0,) * (3 - rank), x.ndim - rank
     of = (x.strides[:split], y.strides[:split], indices.strides[:split], tuple(starts))
-    planes = Nest(x.shape[:split], of).merged()
+    # With the channels last in memory, they are no planes of their own.
+    channels = bool(split) and x.strides[split - 1] == y.strides[split - 1] == 1 < x.strides[-1]
+    channels = channels and not starts[-1]
+    kept = split - channels
+    planes = Nest(x.shape[:kept], tuple(s[:kept] for s in of)).merged()
     fixed = [len(every[1].taps), len(every[2].taps), every[2].size, every[1].size]
     fixed += [*missing, *x.strides[split:], *missing, *y.strides[split:]]
-    fixed += [*(w.step for w in every), *_alike(every[2])]
+    fixed += [w.step for w in every]
+    fixed += [x.shape[kept], 0, 0] if channels else _alike(every[2])
     at = len(fixed) + 5
     for w in every:
         fixed.append(at)
@@ -179,10 +219,10 @@ def plan(
     fixed += [len(every[0].taps), max(most, 1)]
     still = [0] * len(planes.sizes)
     return drivers.plan_lines(
-        kernel(d),
+        kernel(d, channels),
         [*planes.sizes, len(every[0].taps) * len(every[1].taps)],
         [[*s, 0] for s in planes.strides] + [[*still, 1], [*still, 0]],
         (d.itemsize, d.itemsize, 8, 8, 1, 1),
         extras=[*fixed, *np.concatenate([w.taps for w in every]).tolist()],
-        work=max(1, 2 * most * len(every[2].taps)),
+        work=max(1, 2 * most * len(every[2].taps) * (x.shape[kept] if channels else 1)),
     )

@@ -97,12 +97,20 @@ def test_a_window_that_meets_no_element_names_one_that_exists() -> None:
 @pytest.mark.parametrize("rank", [2, 3])
 def test_channels_last_stays_so(rank: int) -> None:
     order = (0, rank + 1, *range(1, rank + 1))
-    for name in ("max_pool", "avg_pool"):
-        check(
-            lambda lib, x, n=name: getattr(lib.nn.functional, f"{n}{rank}d")(x.permute(order), 2),
-            arg((*(2, 4, 6, 4)[: rank + 1], 3), layout="contiguous"),
-            grad=1,
+
+    def run(lib: Any, x: Any) -> Any:
+        f, image = lib.nn.functional, x.permute(order)
+        largest, mean = (getattr(f, f"{name}_pool{rank}d") for name in ("max", "avg"))
+        values, indices = largest(image, 2, return_indices=True)
+        return (
+            largest(image, 3, 2, 1, return_indices=True),
+            mean(image, 2, 2, 1, False, False),
+            getattr(f, f"adaptive_max_pool{rank}d")(image, 3, return_indices=True),
+            getattr(f, f"adaptive_avg_pool{rank}d")(image, 3),
+            getattr(f, f"max_unpool{rank}d")(values, indices, 2),
         )
+
+    check(run, varied((*(2, 6, 6, 4)[: rank + 1], 3)))
 
 
 def test_threads_do_not_change_a_bit(threads: int) -> None:
