@@ -135,8 +135,8 @@ def ctc_loss(
         if used.size and not (used.min() >= 0 and used.max() < classes):
             raise RuntimeError(f"ctc_loss: target labels must be in [0, {classes})")
     lengths = from_numpy(np.stack([inputs, counts, starts], 1))
-    row = 2 * longest + 1
-    work = dense((n, (steps + 2) * row + classes), dtypes.float64)
+    row = ctc.row_size(longest)
+    work = dense((n, ctc.work_size(steps, longest, classes)), dtypes.float64)
     result = dense((n,), d)
     if n:
         strides = (log_probs.layout.strides[1], 0, 3, work.layout.strides[0], 1)

@@ -58,32 +58,52 @@ _LU = """
 def kernel(p0, p1, p2, s0, s1, s2, n, extras):
     e = p_int64(extras)
     rows, columns = e[0], e[1]
+    count = min(rows, columns)
     for _ in range(n):
         a, pivots, info = p_{T}(p0), p_int32(p1), p_int32(p2)
         info[0] = 0
-        for j in range(min(rows, columns)):
-            at = j
-            for i in range(j + 1, rows):
-                if size(a[i + j * rows]) > size(a[at + j * rows]):
-                    at = i
-            pivots[j] = at + 1
-            pivot = a[at + j * rows]
-            if pivot == 0:
-                if info[0] == 0:
-                    info[0] = j + 1
-                continue
-            for c in range(columns):
-                swap(a, j + c * rows, at + c * rows)
-            for i in range(j + 1, rows):
-                a[i + j * rows] /= pivot
-            for c in range(j + 1, columns):
-                factor = a[j + c * rows]
+        for first in range(0, count, {width}):
+            last = min(first + {width}, count)
+            # A panel of columns, one after the other ...
+            for j in range(first, last):
+                at = j
                 for i in range(j + 1, rows):
-                    a[i + c * rows] -= a[i + j * rows] * factor
+                    if size(a[i + j * rows]) > size(a[at + j * rows]):
+                        at = i
+                pivots[j] = at + 1
+                pivot = a[at + j * rows]
+                if pivot == 0:
+                    if info[0] == 0:
+                        info[0] = j + 1
+                    continue
+                for c in range(columns):
+                    swap(a, j + c * rows, at + c * rows)
+                for i in range(j + 1, rows):
+                    a[i + j * rows] /= pivot
+                for c in range(j + 1, last):
+                    factor = a[j + c * rows]
+                    for i in range(j + 1, rows):
+                        a[i + c * rows] -= a[i + j * rows] * factor
+            # ... and what it does to the columns behind, all at once.
+            for c in range(last, columns):
+                for j in range(first, last):
+                    factor = a[j + c * rows]
+                    for i in range(j + 1, last):
+                        a[i + c * rows] -= a[i + j * rows] * factor
+                if last - first < {width}:
+                    for j in range(first, last):
+                        factor = a[j + c * rows]
+                        for i in range(last, rows):
+                            a[i + c * rows] -= a[i + j * rows] * factor
+                    continue
+                {factors}
+                for i in range(last, rows):
+                    a[i + c * rows] -= {products}
         p0 += s0 * {bytes}
         p1 += s1 * 4
         p2 += s2 * 4
 """
+WIDTH = 8  # columns of a panel
 
 _LDL = """
 ALPHA = (1 + 17 ** 0.5) / 8
@@ -220,6 +240,9 @@ def _kernel(kind: str, d: dtype) -> int:
         mirror="np.conj(x)" if conjugate else "x",
         diagonal="x.real + x * 0" if conjugate else "x",
         scale="abs(x)" if conjugate else "x",
+        width=WIDTH,
+        factors="; ".join(f"f{q} = a[first + {q} + c * rows]" for q in range(WIDTH)),
+        products=" + ".join(f"a[i + (first + {q}) * rows] * f{q}" for q in range(WIDTH)),
     )
     return cache.kernel(text, 3)
 
