@@ -14,6 +14,7 @@ from ..gemm import features
 from . import template
 from .build import THREADS_PAY, Launch, core, launcher, target
 from .geometry import (
+    BLOCK_BYTES,
     Blocks,
     Geometry,
     Reading,
@@ -137,7 +138,13 @@ def windows(
     _describe(spec, reading, x, blocks, groups)
     tiles = cut(rows, machine.heights)
     tallest = tiles[0][1]
-    units = x.shape[0] * groups * prod(blocks.blocks)
+    most_taps = max(len(view.taps) for view in reading.views)
+    at_once = max(1, WEIGHT_BYTES // (tallest * channels * max(most_taps, 1) * size))
+    images = 1
+    if len(tiles) > at_once and prod(blocks.blocks) == 1:
+        fitting = 2 * BLOCK_BYTES // (blocks.scratch or byte_strides(x)[0])
+        images = max(1, min(fitting, x.shape[0] // 4))
+    units = -(-x.shape[0] // images) * groups * prod(blocks.blocks)
     slices = min(len(tiles), -(-TASKS // 2 // units)) if units < TASKS // 2 else 1
     vectors = 8 if tallest == 1 else 4 if tallest < 4 else 2
     buffer = -(-tallest * vectors * machine.lanes * size // 64) * 64
@@ -148,7 +155,8 @@ def windows(
         slices=slices,
         channels=channels,
         rows=rows,
-        scratch=buffer + blocks.scratch,
+        images=images,
+        scratch=buffer + blocks.scratch * images,
         panel=buffer,
         w_g=w_group,
         w_row=w_row,
@@ -157,7 +165,7 @@ def windows(
         vectors=vectors,
         tiles=spec.table([word for tile in tiles for word in tile]),
         tile_count=len(tiles),
-        at_once=max(1, WEIGHT_BYTES // (tallest * channels * prod(kernel) * size)),
+        at_once=at_once,
         o_n=o_n,
         o_g=o_row * rows,
         o_row=o_row,

@@ -22,7 +22,7 @@ from __future__ import annotations
 from ..gemm.template import PACK
 
 FIELDS = """
-tasks slices batch groups channels rows
+tasks slices batch images groups channels rows
 size_d size_h size_w block_d block_h block_w blocks_d blocks_h blocks_w
 x_n x_g x_c x_d x_h x_w
 stride_d stride_h stride_w low_d low_h low_w phases_d phases_h phases_w residues
@@ -216,47 +216,63 @@ def only_bias(spec, f, bias, target, depth, lines, width, first, last):
                         at(at_row + x * s[f + SUB_O_W])[0] = value
 
 
+@njit(**OPTIONS)
+def results(spec, base, weights, bias, out, start_d, start_h, start_w, first, last, buffer):
+    """The results of a block, which begins at the given ones, for the row tiles first..last."""
+    s = words(spec)
+    for sub in range(s[SUB_NUMBER]):
+        f = s[SUBS] + sub * SUB_SIZE
+        depth = min(s[BLOCK_D], s[f + SUB_SIZE_D] - start_d)
+        lines = min(s[BLOCK_H], s[f + SUB_SIZE_H] - start_h)
+        width = min(s[BLOCK_W], s[f + SUB_SIZE_W] - start_w)
+        if depth <= 0 or lines <= 0 or width <= 0:
+            continue
+        target = (out + s[f + SUB_OFFSET] + start_d * s[f + SUB_O_D] + start_h * s[f + SUB_O_H]
+                  + start_w * s[f + SUB_O_W])
+        if s[f + SUB_COUNT] == 0:
+            only_bias(spec, f, bias, target, depth, lines, width, first, last)
+            continue
+        for z in range(depth):
+            sweep(spec, sub, base + z * s[PLANE], weights, bias, target + z * s[f + SUB_O_D],
+                  lines, width, first, last, buffer)
+
+
 def kernel(spec, x, w, bias, out, task):
+    """Some blocks, for some of the rows.
+
+    Row tiles go in groups whose weights stay in the second cache; where images are small, several
+    of them use a group before the next one comes.
+    """
     s = words(spec)
     blocks = s[BLOCKS_D] * s[BLOCKS_H] * s[BLOCKS_W]
-    units = s[BATCH] * s[GROUPS] * blocks
+    units = (s[BATCH] + s[IMAGES] - 1) // s[IMAGES] * s[GROUPS] * blocks
     slices, parts = s[SLICES], s[TASKS] // s[SLICES]
     part, piece = task // slices, task % slices
     first = s[TILE_COUNT] * piece // slices
     last = s[TILE_COUNT] * (piece + 1) // slices
     memory = allocate(s[SCRATCH] + 64)
     buffer = (memory + 63) & -64
-    scratch = buffer + s[PANEL]
+    scratch, image_size = buffer + s[PANEL], s[CHANNEL] * s[CHANNELS]
     for unit in range(units * part // parts, units * (part + 1) // parts):
-        image, block = unit // blocks, unit % blocks
-        n, g = image // s[GROUPS], image % s[GROUPS]
+        g, block = unit // blocks % s[GROUPS], unit % blocks
+        n = unit // blocks // s[GROUPS] * s[IMAGES]
+        images = min(s[IMAGES], s[BATCH] - n)
         start_w = block % s[BLOCKS_W] * s[BLOCK_W]
         start_h = block // s[BLOCKS_W] % s[BLOCKS_H] * s[BLOCK_H]
         start_d = block // (s[BLOCKS_W] * s[BLOCKS_H]) * s[BLOCK_D]
-        base = x + n * s[X_N] + g * s[X_G]
+        base, step = x + n * s[X_N] + g * s[X_G], s[X_N]
         if s[DIRECT]:
             base += start_d * s[X_D] + start_h * s[X_H] + start_w * SIZE
         else:
-            fill(spec, base, 0, s[CHANNELS], start_d, start_h, start_w, scratch)
-            base = scratch
-        for sub in range(s[SUB_NUMBER]):
-            f = s[SUBS] + sub * SUB_SIZE
-            depth = min(s[BLOCK_D], s[f + SUB_SIZE_D] - start_d)
-            lines = min(s[BLOCK_H], s[f + SUB_SIZE_H] - start_h)
-            width = min(s[BLOCK_W], s[f + SUB_SIZE_W] - start_w)
-            if depth <= 0 or lines <= 0 or width <= 0:
-                continue
-            target = (out + n * s[O_N] + g * s[O_G] + s[f + SUB_OFFSET] + start_d * s[f + SUB_O_D]
-                      + start_h * s[f + SUB_O_H] + start_w * s[f + SUB_O_W])
-            offset = bias + g * s[ROWS] * s[BIAS_STEP]
-            if s[f + SUB_COUNT] == 0:
-                only_bias(spec, f, offset, target, depth, lines, width, first, last)
-                continue
-            for few in range(first, last, s[AT_ONCE]):
-                for z in range(depth):
-                    sweep(spec, sub, base + z * s[PLANE], w + g * s[W_G], offset,
-                          target + z * s[f + SUB_O_D], lines, width, few,
-                          min(few + s[AT_ONCE], last), buffer)
+            for i in range(images):
+                fill(spec, base + i * step, 0, s[CHANNELS], start_d, start_h, start_w,
+                     scratch + i * image_size)
+            base, step = scratch, image_size
+        for few in range(first, last, s[AT_ONCE]):
+            for i in range(images):
+                results(spec, base + i * step, w + g * s[W_G], bias + g * s[ROWS] * s[BIAS_STEP],
+                        out + (n + i) * s[O_N] + g * s[O_G], start_d, start_h, start_w, few,
+                        min(few + s[AT_ONCE], last), buffer)
     release(memory)
 '''
 
