@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from ...layout import Layout
 from .build import Target
 
@@ -20,6 +22,7 @@ Triple = tuple[int, ...]  # one number for each of three spatial dimensions
 
 BLOCK_BYTES = 256 << 10  # of a block of the input: a part of the second cache
 PANEL_BYTES = 64 << 10  # of packed gradients
+MOST_MASKS = 1 << 16  # words of masks that a spec may have
 
 
 @dataclass(frozen=True)
@@ -122,10 +125,16 @@ def adjoint_reading(kernel: Triple, out: Triple, of: Geometry) -> Reading:
 
 
 class Blocks:
-    """An input's block in scratch memory (or in place): sizes in elements, strides in bytes."""
+    """An input's block in scratch memory (or in place): sizes in elements, strides in bytes.
+
+    Attributes:
+        direct: the input is read in place.
+        masked: so it is, and the zeros around it are made by masks.
+        tiles: of results, about.
+    """
 
     def __init__(self, reading: Reading, x: Layout, channels: int, machine: Target,
-                 positions: int) -> None:  # fmt: skip
+                 positions: int, maskable: bool = False) -> None:  # fmt: skip
         self.size = size = machine.size
         sizes = three(x.shape[2:], 1)
         strides = three(byte_strides(x)[2:], 0)
@@ -134,15 +143,24 @@ class Blocks:
             max([0, *(tap.shift[d] for view in reading.views for tap in view.taps)])
             for d in range(3)
         ]
-        # In place, if no zero and no other order is needed, and loads can be kept inside.
-        self.direct = (
+        # In place, if no other order is needed, and loads can be kept inside.
+        in_place = (
             machine.masked
             and reading.stride == (1, 1, 1)
-            and reading.low == (0, 0, 0)
             and strides[2] == size
-            and all(n + a <= m for n, a, m in zip(self.results, self.span, sizes, strict=True))
             and (self.results[1] == 1 or strides[1] >= self.results[2] * size)
         )
+        zeros = any(reading.low) or any(
+            n + a > m for n, a, m in zip(self.results, self.span, sizes, strict=True)
+        )
+        words = sum(
+            2 * len(view.taps) * view.size[0] * (1 + prod(view.size[1:]) // machine.lanes)
+            for view in reading.views
+        )
+        # About so many tiles cover the results of all views.
+        self.tiles = sum(1 + prod(view.size) // (2 * machine.lanes) for view in reading.views)
+        self.masked = in_place and zeros and maskable and words <= MOST_MASKS
+        self.direct = in_place and (self.masked or not zeros)
         phases = prod(len(r) for r in reading.residues)
         self.block = list(self.results)
         for d in range(3):
@@ -159,9 +177,11 @@ class Blocks:
             low = reading.low[2]
             line = max(line - low, low + min(sizes[2], line - low), self.block[2])
         self.pitch = line
+        self.low: Triple = (0, 0, 0)
         if self.direct:
             self.pitch = self.block[2] if self.results[1] == 1 else strides[1] // size
             self.line, self.plane, self.phase = strides[1], strides[0], 0
+            self.low = reading.low
             self.channel = byte_strides(x)[1]
             self.scratch = 0
             return
@@ -182,5 +202,36 @@ class Blocks:
         phase = 0
         for residue, residues in zip(tap.residue, reading.residues, strict=True):
             phase = phase * len(residues) + residue
-        d, h, w = tap.shift
+        d, h, w = (a - b for a, b in zip(tap.shift, self.low, strict=True))
         return phase * self.phase + d * self.plane + h * self.line + w * self.size
+
+    def masks(self, view: View, reading: Reading, sizes: Triple, lanes: int) -> list[np.ndarray]:
+        """For each plane of results the lanes of each tile whose taps lie inside the input.
+
+        [tiles, taps, vectors] words of bits, for the tiles of template.SWEEP.
+        """
+        _, lines, width = view.size
+        total = (lines - 1) * self.pitch + width
+        places = []
+        place = 0
+        while place < total:
+            if place % self.pitch >= width:
+                place += self.pitch - place % self.pitch
+            places.append(place)
+            place += 2 * lanes
+        lane = np.array(places)[:, None] + np.arange(2 * lanes)
+        row, column = lane // self.pitch, lane % self.pitch
+        planes = []
+        for plane in range(view.size[0]):
+            inside = []
+            for tap in view.taps:
+                d, h, w = (a - b for a, b in zip(tap.shift, reading.low, strict=True))
+                y, x = row + h, column + w
+                seen = (column < width) & (row < lines) & (y >= 0) & (y < sizes[1])
+                seen &= (x >= 0) & (x < sizes[2])
+                inside.append(seen & (0 <= plane + d < sizes[0]))
+            bits = np.stack(inside, 1).reshape(len(places), len(view.taps), 2, lanes)
+            packed = np.zeros((*bits.shape[:3], 8), np.uint8)
+            packed[..., : lanes // 8] = np.packbits(bits, -1, "little")
+            planes.append(packed.view(np.int64)[..., 0])
+        return planes

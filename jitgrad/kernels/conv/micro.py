@@ -105,12 +105,12 @@ def _between(v: Vectors, low: ir.Value, high: ir.Value) -> ir.Value:
     return b.and_(below, b.not_(v.first_lanes(low)))
 
 
-Load = Callable[[ir.Value, int], ir.Value]
+Load = Callable[[ir.Value, int, Any], ir.Value]
 
 
 def _summed(v: Vectors, rows: int, vectors: int, filters: Sequence[ir.Value],
             source: Sequence[ir.Value], walk: Sequence[ir.Value], bias: Sequence[ir.Value],
-            load: Load) -> list[ir.Value]:  # fmt: skip
+            load: Load, masks: Sequence[ir.Value] = ()) -> list[ir.Value]:  # fmt: skip
     """``bias[i] + sum of a[i, channel, tap] * b[channel, tap]`` for each row and vector.
 
     Args:
@@ -118,7 +118,9 @@ def _summed(v: Vectors, rows: int, vectors: int, filters: Sequence[ir.Value],
         source: the address of b, and its stride from channel to channel.
         walk: the table of taps with their offsets in a and b, how many taps, how many channels.
         bias: its address and stride.
-        load: reads vector j at an address.
+        load: reads vector j at an address, with its mask.
+        masks: the address of the first tap's masks, a word for each vector, and the stride from
+            tap to tap; without them masks are None.
     """
     b = v.builder
     a, a_row, a_channel = filters
@@ -136,25 +138,34 @@ def _summed(v: Vectors, rows: int, vectors: int, filters: Sequence[ir.Value],
         sums += [v.broadcast(at)] * vectors
         at = v.at(at, bias[1])
 
+    lanes_of = ir.IntType(v.lanes)
+    first = masks[0] if masks else I64(0)
+
+    def mask(words: ir.Value, j: int) -> Any:
+        if not masks:
+            return None
+        word = b.load(b.bitcast(v.at(words, 8 * j), lanes_of.as_pointer()))
+        return b.bitcast(word, ir.VectorType(ir.IntType(1), v.lanes))
+
     def channel(state: list[ir.Value]) -> list[ir.Value]:
         start, *rest = state
         starts, sums = rest[: len(heads)], rest[len(heads) :]
 
         def tap(state: list[ir.Value]) -> list[ir.Value]:
-            entry, *sums = state
+            entry, words, *sums = state
             pair = b.bitcast(entry, I64.as_pointer())
             a_offset = b.load(pair)
             read = v.at(start, b.load(b.gep(pair, [I64(1)])))
-            row = [load(read, j) for j in range(vectors)]
+            row = [load(read, j, mask(words, j)) for j in range(vectors)]
             shifted = [v.at(head, a_offset) for head in starts]
             result = []
             for i in range(rows):
                 weight = v.broadcast(v.at(shifted[i // 3], steps[i % 3]))
                 for j in range(vectors):
                     result.append(v.multiply_add(weight, row[j], sums[i * vectors + j]))
-            return [v.at(entry, 16), *result]
+            return [v.at(entry, 16), v.at(words, masks[1]) if masks else words, *result]
 
-        _, *sums = _loop(b, count, [_address(b, taps), *sums], tap)
+        _, _, *sums = _loop(b, count, [_address(b, taps), _address(b, first), *sums], tap)
         return [v.at(start, b_channel), *(v.at(s, a_channel) for s in starts), *sums]
 
     state = _loop(b, channels, [_address(b, start), *heads, *sums], channel)
@@ -163,27 +174,30 @@ def _summed(v: Vectors, rows: int, vectors: int, filters: Sequence[ir.Value],
 
 def window_tile(dtype: str, lanes: int, masked: bool, shapes: Sequence[tuple[int, int]]) -> Any:
     """tile(height, vectors, a, a_row, a_channel, b, b_channel, taps, count, channels, bias,
-    bias_step, valid, c, c_row, low, width, pitch, c_step, lines).
+    bias_step, masks, mask_step, c, c_row, low, width, pitch, c_step, lines).
 
     ``sums[i, x] = bias[i] + sum of a[i, channel, tap] * b[channel, tap + x]`` over channels and
-    taps, where ``taps`` lists the offsets of each tap in a and b. Of the columns x, ``valid`` may
-    be read. They belong to ``lines`` rows of results: the first from column ``low`` (which may be
+    taps, where ``taps`` lists the offsets of each tap in a and b. Where loads are masked, ``masks``
+    says which columns x may be read, a word of bits for each vector, and counts the others as
+    zeros; the next tap's masks are ``mask_step`` behind.
+
+    The columns belong to ``lines`` rows of results: the first from column ``low`` (which may be
     negative), each ``width`` long and ``pitch`` behind the last. Only those columns are stored:
     column x of a row at c + x, and c advances by ``c_step`` from row to row.
     """
     size = np.dtype(dtype).itemsize
 
     def emit(b: ir.IRBuilder, v: Vectors, arguments: Any, rows: int, vectors: int) -> None:
-        (a, a_row, a_channel, source, b_channel, taps, count, channels, bias, bias_step, valid,
-         target, c_row, low, width, pitch, c_step, lines) = arguments  # fmt: skip
+        (a, a_row, a_channel, source, b_channel, taps, count, channels, bias, bias_step, masks,
+         mask_step, target, c_row, low, width, pitch, c_step, lines) = arguments  # fmt: skip
         places = [I64(j * lanes) for j in range(vectors)]
-        masks = [v.first_lanes(b.sub(valid, place)) if masked else None for place in places]
 
-        def load(at: ir.Value, j: int) -> ir.Value:
-            return v.load(v.at(at, j * lanes * size), masks[j])
+        def load(at: ir.Value, j: int, mask: Any) -> ir.Value:
+            return v.load(v.at(at, j * lanes * size), mask)
 
         results = _summed(v, rows, vectors, (a, a_row, a_channel), (source, b_channel),
-                          (taps, count, channels), (bias, bias_step), load)  # fmt: skip
+                          (taps, count, channels), (bias, bias_step), load,
+                          (masks, mask_step) if masked else ())  # fmt: skip
 
         def line(state: list[ir.Value]) -> list[ir.Value]:
             at, first = state
@@ -199,7 +213,7 @@ def window_tile(dtype: str, lanes: int, masked: bool, shapes: Sequence[tuple[int
         _loop(b, lines, [_address(b, target), low], line)
         b.ret_void()
 
-    return intrinsic(_signature(20, lambda: _tile("window", dtype, lanes, shapes, 18, emit)))
+    return intrinsic(_signature(21, lambda: _tile("window", dtype, lanes, shapes, 19, emit)))
 
 
 def narrow_tile(dtype: str, lanes: int, masked: bool, shapes: Sequence[tuple[int, int]]) -> Any:
@@ -216,7 +230,7 @@ def narrow_tile(dtype: str, lanes: int, masked: bool, shapes: Sequence[tuple[int
         mask = v.first_lanes(width)
         places = [b.mul(b_vector, I64(j)) for j in range(vectors)]
 
-        def load(at: ir.Value, j: int) -> ir.Value:
+        def load(at: ir.Value, j: int, _: Any) -> ir.Value:
             return v.load(v.at(at, places[j]), mask if masked else None)
 
         results = _summed(v, rows, vectors, (a, a_row, a_channel), (source, b_channel),
@@ -389,3 +403,16 @@ def clear(context, address, size):
         return context.get_dummy_value()
 
     return types.void(I, I), generate
+
+
+@intrinsic
+def fetch(context, address):
+    """Ask for the cache line at an address, to be read later from the second cache."""
+
+    def generate(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.VoidType(), [ADDRESS, I32, I32, I32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [builder.inttoptr(arguments[0], ADDRESS), I32(0), I32(2), I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(I), generate

@@ -87,6 +87,7 @@ def _describe(spec: _Spec, reading: Reading, x: Layout, blocks: Blocks, groups: 
         phase=blocks.phase,
         channel=blocks.channel,
         direct=int(blocks.direct),
+        masked=int(blocks.masked),
         residues=spec.table([r for residues in reading.residues for r in residues]),
     )
     spec.triple("x", three(strides[2:], 0))
@@ -126,7 +127,10 @@ def windows(
     sizes = three(out.shape[2:], 1)
     reading = (adjoint_reading if adjoint else forward_reading)(kernel, sizes, geometry)
     channels, rows = x.shape[1] // groups, out.shape[1] // groups
-    blocks = Blocks(reading, x, channels, machine, 0)
+    tiles = cut(rows, machine.heights)
+    tallest = tiles[0][1]
+    kind = "narrow" if tallest < 4 else "window"
+    blocks = Blocks(reading, x, channels, machine, 0, kind == "window")
     per_row, per_channel, *per_tap = byte_strides(weight)
     if adjoint:
         w_row, w_channel, w_group = per_channel, per_row, per_row * channels
@@ -136,18 +140,16 @@ def windows(
 
     spec = _Spec()
     _describe(spec, reading, x, blocks, groups)
-    tiles = cut(rows, machine.heights)
-    tallest = tiles[0][1]
     most_taps = max(len(view.taps) for view in reading.views)
     at_once = max(1, WEIGHT_BYTES // (tallest * channels * max(most_taps, 1) * size))
     images = 1
     if len(tiles) > at_once and prod(blocks.blocks) == 1:
-        fitting = 2 * BLOCK_BYTES // (blocks.scratch or byte_strides(x)[0])
+        fitting = 2 * BLOCK_BYTES // (blocks.scratch or x.numel // x.shape[0] * size)
         images = max(1, min(fitting, x.shape[0] // 4))
     units = -(-x.shape[0] // images) * groups * prod(blocks.blocks)
     slices = min(len(tiles), -(-TASKS // 2 // units)) if units < TASKS // 2 else 1
     vectors = 8 if tallest == 1 else 4 if tallest < 4 else 2
-    buffer = -(-tallest * vectors * machine.lanes * size // 64) * 64
+    buffer = 64 + -(-tallest * vectors * machine.lanes * size // 64) * 64
     o_n, o_row, *o_spatial = byte_strides(out)
     o_steps = three(o_spatial, 0)
     spec.set(
@@ -156,6 +158,7 @@ def windows(
         channels=channels,
         rows=rows,
         images=images,
+        ahead=_lines_ahead(blocks, x, groups, 1 if images > 1 else -(-len(tiles) // at_once)),
         scratch=buffer + blocks.scratch * images,
         panel=buffer,
         w_g=w_group,
@@ -179,13 +182,26 @@ def windows(
             taps += [a, blocks.offset(reading, tap)]
         steps = [s * o for s, o in zip(view.step, o_steps, strict=True)]
         start = sum(f * o for f, o in zip(view.first, o_steps, strict=True))
-        subs += [start, *view.size, *steps, spec.table(taps), len(view.taps)]
+        masks = [0, 0]
+        if blocks.masked and view.taps:
+            planes = blocks.masks(view, reading, three(x.shape[2:], 1), machine.lanes)
+            words = np.stack(planes)
+            masks = [spec.table(words.ravel().tolist()), words[0].size]
+        subs += [start, *view.size, *steps, spec.table(taps), len(view.taps), *masks]
     spec.set(subs=spec.table(subs))
     work = (
         out.numel * channels * prod(kernel) // prod(three(geometry.stride, 1) if adjoint else (1,))
     )
-    kind = "narrow" if tallest < 4 else "window"
     return launcher(core(kind, machine), spec.array(), work)
+
+
+def _lines_ahead(blocks: Blocks, x: Layout, groups: int, sweeps: int) -> int:
+    """How many cache lines of the next image are fetched with each tile of results: all of it,
+    while this one is swept over so many times. For images that follow each other in memory."""
+    if not blocks.direct or not x.contiguous:
+        return 0
+    lines = x.nbytes // (x.shape[0] * groups * 64)
+    return -(-lines // (blocks.tiles * sweeps))
 
 
 def weight_gradient(

@@ -26,13 +26,13 @@ tasks slices batch images groups channels rows
 size_d size_h size_w block_d block_h block_w blocks_d blocks_h blocks_w
 x_n x_g x_c x_d x_h x_w
 stride_d stride_h stride_w low_d low_h low_w phases_d phases_h phases_w residues
-extent_d extent_h extent_w line pitch plane phase channel scratch direct
+extent_d extent_h extent_w line pitch plane phase channel scratch direct masked ahead
 w_g w_row w_channel bias_step vectors tiles tile_count at_once
 o_n o_g o_row subs sub_number
 out_d out_h out_w y_n y_g y_c y_d y_h taps tap_rows parts padded panel
 """.split()
 
-SUB_FIELDS = "offset size_d size_h size_w o_d o_h o_w taps count".split()
+SUB_FIELDS = "offset size_d size_h size_w o_d o_h o_w taps count masks plane_masks".split()
 
 HEADER = """
 from numba import njit, {dtype} as T
@@ -40,9 +40,10 @@ from jitgrad.kernels.abi import p_{dtype} as at, p_{dtype} as stored, p_int64 as
 from jitgrad.kernels.gemm import micro
 from jitgrad.kernels.gemm.micro import allocate, release
 from jitgrad.kernels.conv import micro as tiles
-from jitgrad.kernels.conv.micro import clear
+from jitgrad.kernels.conv.micro import clear, fetch
 
 SIZE, LANES, TRANSPOSABLE, SUB_SIZE = {size}, {lanes}, {transposable}, {sub_size}
+AT_NEXT = 2  # of the words in front of the tile's buffer: two masks, an address to fetch from
 STORED, CONVERT = SIZE, False  # what `pack` asks for
 {fields}
 OPTIONS = dict(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -102,8 +103,8 @@ SWEEP = '''
 tile = tiles.window_tile("{dtype}", LANES, {masked}, {shapes})
 
 @njit(**OPTIONS)
-def sweep(spec, sub, base, weights, bias, target, lines, width, first, last, buffer):
-    """All results of a plane, for the row tiles first..last."""
+def sweep(spec, sub, z, base, weights, bias, target, lines, width, first, last, buffer):
+    """All results of plane z, for the row tiles first..last."""
     s = words(spec)
     f = s[SUBS] + sub * SUB_SIZE
     pitch = s[PITCH]
@@ -111,6 +112,9 @@ def sweep(spec, sub, base, weights, bias, target, lines, width, first, last, buf
     taps = spec + 8 * s[f + SUB_TAPS]
     count = s[f + SUB_COUNT]
     o_h, o_w = s[f + SUB_O_H], s[f + SUB_O_W]
+    masks, mask_step = buffer, 0
+    if s[MASKED]:
+        masks, mask_step = spec + 8 * (s[f + SUB_MASKS] + z * s[f + SUB_PLANE_MASKS]), 16
     place = 0
     while place < total:
         line = place // pitch
@@ -122,6 +126,13 @@ def sweep(spec, sub, base, weights, bias, target, lines, width, first, last, buf
             vectors //= 2
         columns = vectors * LANES
         low = line * pitch - place
+        if not s[MASKED]:  # whatever lies before the end may be read
+            for j in range(vectors):
+                left = total - place - j * LANES
+                words(masks)[j] = -1 if left >= LANES else (1 << max(left, 0)) - 1
+        for i in range(s[AHEAD]):  # the next image, which is read where it lies
+            fetch(words(buffer)[AT_NEXT] + 64 * i)
+        words(buffer)[AT_NEXT] += 64 * s[AHEAD]
         number = min((place + columns - 1) // pitch, lines - 1) - line + 1
         for t in range(first, last):
             row, height = s[s[TILES] + 2 * t], s[s[TILES] + 2 * t + 1]
@@ -130,28 +141,30 @@ def sweep(spec, sub, base, weights, bias, target, lines, width, first, last, buf
             start = target + row * s[O_ROW] + line * o_h
             if o_w == SIZE:
                 tile(height, vectors, a, s[W_ROW], s[W_CHANNEL], b, s[CHANNEL], taps, count,
-                     s[CHANNELS], bias + row * s[BIAS_STEP], s[BIAS_STEP], total - place,
+                     s[CHANNELS], bias + row * s[BIAS_STEP], s[BIAS_STEP], masks, mask_step,
                      start - low * SIZE, s[O_ROW], low, width, pitch, o_h - pitch * SIZE, number)
             else:
                 tile(height, vectors, a, s[W_ROW], s[W_CHANNEL], b, s[CHANNEL], taps, count,
-                     s[CHANNELS], bias + row * s[BIAS_STEP], s[BIAS_STEP], total - place,
-                     buffer, columns * SIZE, 0, columns, columns, 0, 1)
+                     s[CHANNELS], bias + row * s[BIAS_STEP], s[BIAS_STEP], masks, mask_step,
+                     buffer + 64, columns * SIZE, 0, columns, columns, 0, 1)
                 for i in range(height):
-                    values = at(buffer + i * columns * SIZE)
+                    values = at(buffer + 64 + i * columns * SIZE)
                     for r in range(number):
                         at_row = start + i * s[O_ROW] + r * o_h
                         for x in range(max(0, low + r * pitch),
                                        min(columns, low + r * pitch + width)):
                             at(at_row + (x - low - r * pitch) * o_w)[0] = values[x]
         place += columns
+        if s[MASKED]:
+            masks += 16 * count
 '''
 
 NARROW = '''
 tile = tiles.narrow_tile("{dtype}", LANES, {masked}, {shapes})
 
 @njit(**OPTIONS)
-def sweep(spec, sub, base, weights, bias, target, lines, width, first, last, buffer):
-    """All results of a plane, for the row tiles first..last.
+def sweep(spec, sub, z, base, weights, bias, target, lines, width, first, last, buffer):
+    """All results of plane z, for the row tiles first..last.
 
     A vector begins at every LANES columns, the last one where it ends with the line. A tile has
     those of several lines, or of one line where there is but one.
@@ -233,7 +246,7 @@ def results(spec, base, weights, bias, out, start_d, start_h, start_w, first, la
             only_bias(spec, f, bias, target, depth, lines, width, first, last)
             continue
         for z in range(depth):
-            sweep(spec, sub, base + z * s[PLANE], weights, bias, target + z * s[f + SUB_O_D],
+            sweep(spec, sub, z, base + z * s[PLANE], weights, bias, target + z * s[f + SUB_O_D],
                   lines, width, first, last, buffer)
 
 
@@ -270,6 +283,8 @@ def kernel(spec, x, w, bias, out, task):
             base, step = scratch, image_size
         for few in range(first, last, s[AT_ONCE]):
             for i in range(images):
+                if images > 1 or few == first:
+                    words(buffer)[AT_NEXT] = base + i * step + s[X_G]
                 results(spec, base + i * step, w + g * s[W_G], bias + g * s[ROWS] * s[BIAS_STEP],
                         out + (n + i) * s[O_N] + g * s[O_G], start_d, start_h, start_w, few,
                         min(few + s[AT_ONCE], last), buffer)
