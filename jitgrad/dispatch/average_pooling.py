@@ -81,6 +81,12 @@ def _avg_pool(
             f"got -3): {name} pools tensors of 3 or 4 dimensions"
         )
     counts = window_counts(name, of, p)
+    if rank == 3 and any(n < k for n, k in zip(of.shape[-3:], p.kernel_size, strict=True)):
+        shown, sizes = (
+            " ".join(f"{before}{c}: {n}" for c, n in zip("THW", numbers, strict=True))
+            for before, numbers in (("", of.shape[-3:]), ("k", p.kernel_size))
+        )
+        raise RuntimeError(f"input image ({shown}) smaller than kernel size ({sizes})")
     if of.dtype.category != FLOATING and of.dtype is not int64:
         raise errors.unsupported(name, of.dtype)
     mapping = _map(of.shape[-rank:], counts, p, bool(count_include_pad), divisor_override)

@@ -299,6 +299,7 @@ def test_what_nodes_show() -> None:
         ("avg_pool2d", (6, 6), (2,), "Dimension out of range"),
         ("avg_pool2d", (3, 6, 6), (2, 2, 0, False, True, 0), "divisor must be not zero"),
         ("avg_pool3d", (3, 6, 6), (2,), "non-empty 4D or 5D (batch mode) tensor expected"),
+        ("avg_pool3d", (2, 3, 4, 5), (4, 1, 1), "(T: 3 H: 4 W: 5) smaller than kernel size (kT: 4"),
         ("adaptive_avg_pool2d", (6, 6), (2,), "Expected 3D or 4D tensor, but got [6, 6]"),
         ("adaptive_avg_pool2d", (6, 6), ((2, 2),), "Input dimension should be at least 3"),
         ("adaptive_avg_pool2d", (3, 6, 6), (-1,), "must be greater than or equal to 0"),
