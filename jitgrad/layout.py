@@ -367,5 +367,5 @@ def image_layout(shape: Shape, d: dtype, like: Layout) -> Layout:
     """The dense layout of an image operator's result: channels last where ``like`` has it so."""
     if len(shape) == like.ndim and channels_last(like.shape, like.strides):
         order = (0, *range(2, len(shape)), 1)
-        return layout(shape, strides_in_order(shape, order), d)
+        return layout(shape, strides_in_order(shape, order), d.plain)
     return dense_layout(shape, d)

@@ -225,9 +225,10 @@ def _convolve(name: str, input: Tensor, weight: Tensor, bias: Tensor | None, str
 def _of_parts(name: str, input: Tensor, weight: Tensor, bias: Tensor | None,
               *numbers: Any) -> Tensor:  # fmt: skip
     """A complex convolution as three real ones (Gauss's way to multiply)."""
-    first = _convolve(name, input.real, weight.real, None, *numbers)
-    second = _convolve(name, input.imag, weight.imag, None, *numbers)
-    both = _convolve(name, input.real + input.imag, weight.real + weight.imag, None, *numbers)
+    (a, b), (c, d) = ((x.real, x.imag.resolve_neg()) for x in (input, weight))
+    first = _convolve(name, a, c, None, *numbers)
+    second = _convolve(name, b, d, None, *numbers)
+    both = _convolve(name, a + b, c + d, None, *numbers)
     result = complex_of_parts(first - second, both - first - second)
     if bias is None:
         return result

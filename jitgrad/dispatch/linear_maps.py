@@ -17,6 +17,7 @@ from ..layout import Layout, dense_layout, image_layout
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor
+from .convert import resolved
 from .make import fresh
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class
@@ -37,6 +38,8 @@ def _mapped(x: Tensor, mapping: Separable, row_major: bool) -> tuple[Tensor, Out
     key = (mapping, x.layout, row_major)
     plan = _plans.get(key)
     if plan is None:
+        if x.layout.dtype is not x.layout.dtype.plain:
+            return _mapped(resolved(x), mapping, row_major)
         of = x.layout
         shape = (*of.shape[: of.ndim - len(mapping.along)], *mapping.shape)
         out = dense_layout(shape, of.dtype) if row_major else image_layout(shape, of.dtype, of)

@@ -93,7 +93,7 @@ def _plan(of: Layout, pad: Sequence[int]) -> tuple[Any, ...]:
         out = image_layout(tuple(sizes), of.dtype, of)
     start = sum(s * max(-b, 0) for s, b in zip(of.strides, before, strict=True))
     to = sum(s * max(b, 0) for s, b in zip(out.strides, before, strict=True))
-    run, spec = copy_plan(source, layout(kept, out.strides, of.dtype))
+    run, spec = copy_plan(source, layout(kept, out.strides, out.dtype))
     size = of.dtype.itemsize
     return run, spec, out, start * size, to * size, surrounded, Outcome((of,), (out,))
 

@@ -32,7 +32,7 @@ def _plan(of: Layout, parts: Shape, order: Shape, shape: Shape) -> Any:
     )
     walk = [d for d in iteration_order(split, [target]) if d != last] + [last]
     run, spec = drivers.plan_loops(
-        elementwise.kernel(("self",), ("self",), (of.dtype,), (of.dtype,), of.dtype),
+        elementwise.kernel(("self",), ("self",), (of.dtype,), (out.dtype,), out.dtype),
         [split[d] for d in walk],
         [[strides[d] for d in walk] for strides in (ours, target)],
         [of.dtype.itemsize] * 2,

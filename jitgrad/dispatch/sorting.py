@@ -356,13 +356,14 @@ def running_extreme(name: str, self: Tensor, dim: int, out: Any) -> Any:
     """Values and indices of :func:`cummax` and :func:`cummin`."""
     from ..kernels import reduction as scans
 
-    of = self.layout
+    source = convert.resolved(self)
+    of = source.layout
     dim = normalize_dim(dim, of.ndim)
     values, indices = dense(of.shape, of.dtype), dense(of.shape, dtypes.int64)
     if of.ndim:
         program = scans.plan_along(name, [of], dim, [values.layout, indices.layout])
         buffers: list[Any] = []
-        for t in (self, values, indices):
+        for t in (source, values, indices):
             buffers += (t.storage.buffer, t.offset)
         program.run(*buffers)
     else:

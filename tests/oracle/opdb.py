@@ -24,8 +24,8 @@ from tests.oracle.exceptions import reason
 from tests.oracle.libraries import jitgrad, torch_or_skip
 
 DTYPES = ("float64", "float32", "complex128", "int64", "bool")
-# One operator or two for each template of kernels are run in 16 bits too, on the first samples.
-HALVES = {
+# One operator or two for each template of kernels are run in these too, on the first samples.
+FEW = {
     "bfloat16": (
         "add", "where", "sum", "prod", "std", "amax", "argmax", "cumsum", "cummax", "softmax",
         "log_softmax", "searchsorted", "gather", "scatter_add", "index_put",
@@ -37,6 +37,10 @@ HALVES = {
         "nn.functional.pad", "linspace", "clone", "unique",
     ),
     "float16": ("mul", "mean", "softmax", "matmul", "nn.functional.conv2d", "index_select"),
+    "complex64": (
+        "add", "mul", "div", "abs", "exp", "sum", "mean", "prod", "cumsum", "matmul", "fft.fft",
+        "fft.irfft", "index_select", "linalg.inv", "linalg.svd",
+    ),
 }  # fmt: skip
 FIRST, SPREAD, DRAWN = 3, 4, 64  # samples taken from the front, over the rest, of so many at most
 LARGEST = 20_000  # elements of an input; larger samples test nothing that smaller ones do not
@@ -46,6 +50,7 @@ _TOLERANCE = {
     "float64": (1e-9, 1e-9),
     "complex128": (1e-9, 1e-9),
     "float32": (1e-4, 2e-5),
+    "complex64": (1e-4, 2e-5),
     "float16": (4e-3, 2e-3),
     "bfloat16": (3e-2, 1.6e-2),
 }
@@ -100,11 +105,11 @@ def present() -> tuple[Any, ...]:
 
 
 def dtypes_of(op: Any) -> tuple[str, ...]:
-    """Those of DTYPES that PyTorch supports for an entry, and of HALVES that name it."""
+    """Those of DTYPES that PyTorch supports for an entry, and of FEW that name it."""
     torch = torch_or_skip()
     supported = op.supported_dtypes("cpu")
-    halves = (d for d, names in HALVES.items() if op.name in names)
-    return tuple(d for d in (*DTYPES, *halves) if getattr(torch, d) in supported)
+    few = (d for d, names in FEW.items() if op.name in names)
+    return tuple(d for d in (*DTYPES, *few) if getattr(torch, d) in supported)
 
 
 # Samples ------------------------------------------------------------------------------------------
@@ -277,7 +282,7 @@ def samples(op: Any, dtype: str) -> Iterator[Sample]:
         np.random.seed(0)  # noqa: NPY002
         drawn = list(itertools.islice(op.sample_inputs("cpu", d, requires_grad=wants), DRAWN))
     step = max(1, (len(drawn) - FIRST) // SPREAD)
-    for sample in drawn[:FIRST] + ([] if dtype in HALVES else drawn[FIRST::step][:SPREAD]):
+    for sample in drawn[:FIRST] + ([] if dtype in FEW else drawn[FIRST::step][:SPREAD]):
         try:
             yield Sample.of(sample)
         except Inconvertible:
@@ -438,7 +443,7 @@ def compared(op: Any, dtype: str) -> dict[str, list[str]]:
     for sample in samples(op, dtype):
         rtol, atol = _tolerance(dtype, sample)
         for variant, call, order in _variants(op, sample):
-            if dtype in HALVES and variant != "function":  # the same kernels
+            if dtype in FEW and variant != "function":  # the same kernels
                 continue
             second = order == 2 and dtype in ("float64", "complex128") and op.supports_gradgrad
             options = compare.Options(
