@@ -97,6 +97,7 @@ from .dispatch.matmul import addmm, addmv, baddbmm, bmm, dot, matmul, mm, mv, ou
 from .dispatch.random import (
     Generator,
     bernoulli,
+    binomial,
     default_generator,
     fork_rng,
     get_rng_state,
@@ -104,6 +105,7 @@ from .dispatch.random import (
     manual_seed,
     multinomial,
     normal,
+    poisson,
     rand,
     rand_like,
     randint,

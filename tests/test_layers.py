@@ -31,6 +31,7 @@ LAYERS = {
     "jitgrad.kernels": 2,
     "jitgrad.ops": 2,
     "jitgrad.rng": 2,
+    "jitgrad.rng_counts": 2,
     "jitgrad.autograd.hooks": 3,
     "jitgrad.autograd.node": 3,
     "jitgrad.autograd.views": 3,

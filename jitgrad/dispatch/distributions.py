@@ -67,6 +67,8 @@ _NODES = {
     "bernoulli_": _row("bernoulli", 2), "random_": _row("random", 2),
 }  # fmt: skip
 BERNOULLI = _row("bernoulli", 0)
+POISSON = _row("poisson")
+BINOMIAL = _row("binomial", 0, "count prob")
 _BERNOULLI_OF = _row("bernoulli", 1)
 NORMAL_OF = {
     "mean": _row("normal", 1, "mean"),

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes, errors, rng
+from .. import dtypes, errors, rng, rng_counts
 from ..dtypes import dtype
 from ..tensor import Tensor
+from .convert import to
 from .creation import empty, empty_like, from_numpy
 from .distributions import (
     BERNOULLI,
+    BINOMIAL,
     NORMAL_OF,
+    POISSON,
     Draw,
     bernoulli_,
     cauchy_,
@@ -47,6 +50,7 @@ from .record import record
 __all__ = [
     "Generator",
     "bernoulli",
+    "binomial",
     "default_generator",
     "fork_rng",
     "get_rng_state",
@@ -54,6 +58,7 @@ __all__ = [
     "manual_seed",
     "multinomial",
     "normal",
+    "poisson",
     "rand",
     "rand_like",
     "randint",
@@ -214,6 +219,53 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Sequence[int] | None = None, *
         given = {"mean": mean, "std": std}
         names = " ".join(name for name, x in given.items() if isinstance(x, Tensor))
         record(NORMAL_OF[names], tensors, (result,), {})
+    return result
+
+
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Poisson numbers of the rates in ``input``.
+
+    Raises:
+        RuntimeError: for a rate that is negative or NaN.
+
+    Gradient: zero.
+    """
+    if not input.is_floating_point():
+        raise errors.unsupported("poisson_cpu", input.layout.dtype)
+    rates = input.detach()._numbers().astype(np.float64)
+    if not bool((rates >= 0).all()):
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    drawn = rng_counts.poisson(stream("poisson", generator), rates)
+    result = to(from_numpy(drawn), input.layout.dtype)
+    record(POISSON, (input,), (result,), {})
+    return result
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """How many of ``count`` trials succeed that do with the chances ``prob``, broadcast.
+
+    Raises:
+        ValueError: for integers.
+        RuntimeError: for two dtypes.
+
+    Gradient: zero.
+    """
+    for name, x in (("count", count), ("prob", prob)):
+        if not x.is_floating_point():
+            kind = x.layout.dtype.tensor_type.removesuffix("Tensor")
+            raise ValueError(
+                f"binomial only supports floating-point dtypes for {name}, got: {kind}"
+            )
+    d = count.layout.dtype
+    if prob.layout.dtype is not d:
+        raise RuntimeError(
+            f"Found dtype {prob.layout.dtype.tensor_type.removesuffix('Tensor')} but expected "
+            f"{d.tensor_type.removesuffix('Tensor')}"
+        )
+    both = [x.detach()._numbers().astype(np.float64) for x in (count, prob)]
+    drawn = rng_counts.binomial(stream("binomial", generator), *np.broadcast_arrays(*both))
+    result = to(from_numpy(drawn), d)
+    record(BINOMIAL, (count, prob), (result,), {})
     return result
 
 
