@@ -145,6 +145,8 @@ def source(
     for hoisted in (None, *range(k_in if k_in <= 3 else 0)):
         tests = [f"s{i} == {int(i != hoisted)}" for i in range(k_in + k_out)]
         branches.append((" and ".join(tests), loop(unit, hoisted)))
+    if tuple(formulas) == tuple(names) and set(inputs) == set(outputs) and k_in == 1:
+        branches.append(("s0 == -1 and s1 == 1", loop(["-i", "i"], None)))  # a copy, turned round
     general = loop([f"i * s{i}" for i in range(k_in + k_out)], None)
     text = ""
     for keyword, (test, body) in zip(["if"] + ["elif"] * len(branches), branches, strict=False):

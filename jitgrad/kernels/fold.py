@@ -9,10 +9,10 @@ A kernel folds, for each of its n kept steps, the whole reduced dimension. There
   column, four rows at a time, vectorised along the columns.
 
 Accuracy: a long sum is one of short sums (Higham, "The accuracy of floating point summation",
-1993). float32 is summed in blocks of at most 1024 elements, of which no more than 32 (rows), 64
-(columns) or 256 (rows with gaps) follow one another in float32; the blocks' totals are added in
-float64, so the error does not grow with the length. The totals of float64 blocks are added with
-their rounding errors (Knuth's TwoSum). Products are formed in float64, integers in int64.
+1993). float32 is summed in blocks of at most 1024 elements, of which no more than 32 (rows) or 64
+(columns) follow one another in float32; the blocks' totals are added in float64, so the error does
+not grow with the length. The totals of float64 blocks are added with their rounding errors (Knuth's
+TwoSum). Products are formed in float64, integers in int64.
 """
 
 from __future__ import annotations
@@ -106,31 +106,42 @@ partial_identity, identity = P({partial_identity}), A({identity})
 """
 
 # LLVM makes a vectorised version of each loop for strides of one, chosen when the loop is entered.
+# For other strides it would, where sums may be reordered, gather elements: slower than to load
+# them one by one.
 _ROWS = """
-@njit(error_model="numpy", fastmath={{"reassoc", "contract", "nsz"}})
-def fold(p0, r0, {scalars}n):
+@njit(error_model="numpy", fastmath={{"contract", "nsz"}})
+def fold_apart(p0, r0, {scalars}n):
     a0 = p_{x}(p0)
     total = partial_identity
-    if r0 == 1:
-        for i in range(n):
-            {read_unit}
-            total = {fold}
-        return total
-    for i in range(n // 4):  # four at a time, as an addition takes several cycles
+    total1, total2, total3 = partial_identity, partial_identity, partial_identity
+    for i in range(n // 4):  # four apart, as an addition takes several cycles
         {read_four}
-        total = {fold_four}
+        {fold_four}
+    total = {fold_apart}
     for i in range(n // 4 * 4, n):
         {read}
         total = {fold}
     return total
 
+@njit(error_model="numpy", fastmath={{"reassoc", "contract", "nsz"}})
+def fold(p0, r0, {scalars}n):
+    if r0 != 1:
+        return fold_apart(p0, r0, {scalars}n)
+    a0 = p_{x}(p0)
+    total = partial_identity
+    for i in range(n):
+        {read_unit}
+        total = {fold}
+    return total
+
 def kernel({arguments}, n, extras):
     {unpack}
+    block = {block} if r0 == 1 else {block} // 8
     for k in range(n):
         {kept}
         total, error = identity, identity
-        for start in range(0, length, {block}):
-            part = A(fold(p0 + start * r0 * {size}, r0, {scalars}min({block}, length - start)))
+        for start in range(0, length, block):
+            part = A(fold(p0 + start * r0 * {size}, r0, {scalars}min(block, length - start)))
             {combine}
         {finish}
         p0 += s0 * {size}
@@ -265,6 +276,7 @@ def source(
 
     pairs = combine(combine("t0", "t1", "P"), combine("t2", "t3", "P"), "P")
     if not columns:
+        totals = ("total", "total1", "total2", "total3")
         scalars = [name for name in (*row.kept, *row.parameters) if name in in_term]
         return head + _ROWS.format(
             scalars="".join(f"{name}, " for name in scalars),
@@ -272,7 +284,12 @@ def source(
             size=raw.itemsize,
             read_unit=read("i"),
             read_four=_lines(four("(4 * i + {u}) * r0"), 8),
-            fold_four=combine("total", pairs, "P"),
+            fold_four="; ".join(
+                f"{total} = {combine(total, f't{u}', 'P')}" for u, total in enumerate(totals)
+            ),
+            fold_apart=combine(
+                combine("total", "total1", "P"), combine("total2", "total3", "P"), "P"
+            ),
             read=read("i * r0"),
             fold=combine("total", f"P({term})", "P"),
             arguments=arguments,
