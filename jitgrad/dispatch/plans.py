@@ -13,7 +13,7 @@ from .. import dtypes, errors, state
 from ..kernels import elementwise
 from ..kernels.expression import parse
 from ..layout import Layout, broadcast_shapes, contiguous_strides, layout, result_strides
-from ..ops.table import Elementwise, Promotion
+from ..ops.table import Elementwise, Promotion, inlined
 from .make import result_dtype
 
 MAX_PLANS = 4096
@@ -180,7 +180,7 @@ class BackwardPlan:
         self.nbytes = [o.numel * o.dtype.itemsize for o in self.outs]
         self.finish = [None if done else t for t, done in zip(targets, same, strict=True)]
         self.run, self.spec = elementwise.plan(
-            tuple(row.gradient(name, plan.compute) for name in wanted),
+            tuple(inlined(row.gradient(name, plan.compute)) for name in wanted),
             names,
             operands,
             self.outs,

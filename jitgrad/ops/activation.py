@@ -6,6 +6,7 @@ functions give them; ``nn.functional`` fills in the defaults.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..dtypes import FLOATING, INTEGER
@@ -27,12 +28,12 @@ def _activation(name: str, inputs: str, forward: str, grad: Any, doc: str, node:
 _activation(
     "elu", "self alpha scale input_scale",
     "where(self > 0, self * scale, expm1(self * input_scale) * (alpha * scale))",
-    "where(self <= 0, grad * input_scale * alpha * scale * exp(self * input_scale), grad * scale)",
+    "elu_backward(grad, self, alpha, scale, input_scale)",
     doc="scale * self where positive, else an exponential that tends to -alpha * scale",
 )  # fmt: skip
 _activation(
     "celu", "self alpha", "where(self > 0, self, alpha * expm1(self / alpha))",
-    "where(self <= 0, grad * exp(self / alpha), grad)",
+    "elu_backward(grad, self, alpha, 1, 1 / alpha)",
     doc="self where positive, else alpha * (exp(self / alpha) - 1)",
 )  # fmt: skip
 _activation(
@@ -63,7 +64,7 @@ _activation(
 )  # fmt: skip
 _activation(
     "hardtanh", "self min_val max_val", "minimum(maximum(self, min_val), max_val)",
-    "where((self > min_val) & (self < max_val), grad, 0)", doc="self limited to an interval",
+    "hardtanh_backward(grad, self, min_val, max_val)", doc="self limited to an interval",
     lowest=INTEGER,
 )  # fmt: skip
 _activation(
@@ -77,24 +78,61 @@ _activation(
 )  # fmt: skip
 _activation(
     "hardshrink", "self lambd", "where((self >= -lambd) & (self <= lambd), 0, self)",
-    "where((self >= -lambd) & (self <= lambd), 0, grad)", doc="0 within lambd of 0, else self",
+    "hardshrink_backward(grad, self, lambd)", doc="0 within lambd of 0, else self",
 )  # fmt: skip
 _activation(
     "softshrink", "self lambd",
     "where(self > lambd, self - lambd, where(self < -lambd, self + lambd, self * 0))",
-    "where((self >= -lambd) & (self <= lambd), 0, grad)", doc="self moved towards 0 by lambd",
+    "softshrink_backward(grad, self, lambd)", doc="self moved towards 0 by lambd",
 )  # fmt: skip
 _activation(
     "threshold", "self threshold value", "where(self <= threshold, value, self)",
-    "where(self <= threshold, 0, grad)", doc="self above the threshold, else the value",
+    "threshold_backward(grad, self, threshold)", doc="self above the threshold, else the value",
     lowest=INTEGER,
 )  # fmt: skip
 _activation(
     "prelu_kernel", "self weight", "where(self > 0, self, weight * self)",
-    {"self": "where(self > 0, grad, weight * grad)", "weight": "where(self > 0, 0, self * grad)"},
+    {"self": "leaky_relu_backward(grad, self, weight)",
+     "weight": "where(self > 0, 0, self * grad)"},
     doc="self where positive, else scaled by a learned weight (He et al. 2015)",
 )  # fmt: skip
 _activation(
     "rrelu_with_noise", "self noise", "where(self > 0, self, noise * self)",
-    "where(self > 0, grad, noise * grad)", doc="self where positive, else scaled by the noise",
+    "leaky_relu_backward(grad, self, noise)", doc="self where positive, else scaled by the noise",
+)  # fmt: skip
+
+
+# Derivatives with kinks of their own. In PyTorch each is an operator with a derivative by its
+# input, even a zero one: what a second derivative is asked for by has one.
+def _slope(name: str, parameters: str, forward: str, by: Mapping[str, str] = {}) -> None:
+    call = f"{name}(grad, self{''.join(f', {x}' for x in parameters.split())})"
+    zero = "where(grad == grad, 0, 0)"  # for infinite gradients too
+    op(name, f"grad_output self {parameters}", forward, inline=True, method=False, inplace=False,
+       grad={"grad_output": call, "self": zero, **by}, domain=(0.1, 2.0),
+       categories=(FLOATING, FLOATING), doc=f"the gradient of {name.removesuffix('_backward')}",
+       )  # fmt: skip
+
+
+_slope("threshold_backward", "threshold", "where(self <= threshold, 0, grad_output)")
+_slope(
+    "leaky_relu_backward", "negative_slope",
+    "where(self > 0, grad_output, grad_output * negative_slope)",
+    {"negative_slope": "where(self > 0, 0, grad * grad_output)"},
+)  # fmt: skip
+_slope(
+    "elu_backward", "alpha scale input_scale",
+    "where(self <= 0, grad_output * input_scale * alpha * scale * exp(self * input_scale),"
+    " grad_output * scale)",
+    {"self": "where(self < 0, grad * grad_output * input_scale * input_scale * alpha * scale"
+     " * exp(self * input_scale), 0)"},
+)  # fmt: skip
+_slope(
+    "hardtanh_backward", "min_val max_val",
+    "where((self <= min_val) | (self >= max_val), 0, grad_output)",
+)  # fmt: skip
+_slope(
+    "hardshrink_backward", "lambd", "where((self >= -lambd) & (self <= lambd), 0, grad_output)"
+)  # fmt: skip
+_slope(
+    "softshrink_backward", "lambd", "where((self >= -lambd) & (self <= lambd), 0, grad_output)"
 )  # fmt: skip

@@ -11,6 +11,7 @@ and each is saved only if the input the formula belongs to requires grad.
 
 from __future__ import annotations
 
+import ast
 import enum
 import functools
 import inspect
@@ -60,6 +61,9 @@ class Elementwise:
         node_of_left_number: and where the first is.
         integer_zero_division: whether an integer zero as last input is an error.
         left_number: whether the first input may be a Python number if another is a tensor.
+        inline: whether kernels have this row's formula in the place of calls of it in other rows'
+            formulas. Expressions over Tensors call the operator itself, which is recorded under its
+            own name and brings its own derivatives.
         row_major: whether results and gradients are row-major whatever the strides of the inputs.
     """
 
@@ -84,6 +88,7 @@ class Elementwise:
     node_of_left_number: str = ""
     integer_zero_division: bool = False
     left_number: bool = False
+    inline: bool = False
     row_major: bool = False
 
     def __post_init__(self) -> None:
@@ -232,6 +237,33 @@ def op(name: str, inputs: str, forward: str, **details: Any) -> Elementwise:
     if ELEMENTWISE.setdefault(name, row) is not row:
         raise ValueError(f"operator {name} is in the table twice")
     return row
+
+
+class _Inlined(ast.NodeTransformer):
+    """Replaces calls of inline rows by their formulas."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        row = ELEMENTWISE.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        if row is None or not row.inline:
+            return node
+        given = dict(zip(row.inputs, node.args, strict=True))
+        return _Substituted(given).visit(ast.parse(row.forward, mode="eval").body)
+
+
+class _Substituted(ast.NodeTransformer):
+    def __init__(self, given: Mapping[str, ast.expr]) -> None:
+        self.given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.given.get(node.id, node)
+
+
+@functools.cache
+def inlined(text: str) -> str:
+    """A formula as kernels read it: calls of inline rows replaced by what those compute."""
+    tree = _Inlined().visit(ast.parse(text, mode="eval"))
+    return ast.unparse(ast.fix_missing_locations(tree))
 
 
 def structured(name: str, inputs: str, **details: Any) -> Structured:

@@ -27,7 +27,6 @@ from .arithmetic import (
     isfinite,
     isinf,
     isnan,
-    masked_fill,
     maximum,
     minimum,
     nextafter,

@@ -130,11 +130,6 @@ def where(condition, x, y):
     return x if condition else y
 
 
-def masked_fill(x, mask, value):
-    """value where the mask is true, else x."""
-    return value if mask else x
-
-
 def fmod(x, y):
     """The remainder with the sign of x; NaN (integers: 0) for y = 0."""
     with np.errstate(all="ignore"):
@@ -409,13 +404,5 @@ for _name in _FLOAT32:
 def _where(condition, x, y):
     def choose(condition, x, y):
         return select(condition, x, y)
-
-    return choose
-
-
-@overload(masked_fill, jit_options=OPTIONS)
-def _masked_fill(x, mask, value):
-    def choose(x, mask, value):
-        return select(mask, value, x)
 
     return choose
