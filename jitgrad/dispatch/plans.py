@@ -14,7 +14,7 @@ from ..kernels import elementwise
 from ..kernels.expression import parse
 from ..layout import Layout, broadcast_shapes, contiguous_strides, layout, result_strides
 from ..ops.table import Elementwise, Promotion, inlined
-from .make import result_dtype
+from .make import does_not_fit, result_dtype
 
 MAX_PLANS = 4096
 
@@ -70,6 +70,9 @@ def operand_dtypes(row: Elementwise, inputs: Sequence[Layout]) -> tuple[dtypes.d
     """The dtypes of an operator's computation and of its result; RuntimeError if unsupported."""
     numeric = [x for name, x in zip(row.inputs, inputs, strict=True) if name not in row.passive]
     promoted = result_dtype(numeric)
+    values = [x.dtype for name, x in zip(row.inputs, inputs, strict=True) if name == "value"]
+    if any(d.is_complex for d in values) and promoted.category in (dtypes.INTEGER, dtypes.FLOATING):
+        raise does_not_fit(promoted)
     lowest, highest = row.categories
     if not lowest <= promoted.category <= highest:
         raise unsupported(row, promoted)
