@@ -10,9 +10,10 @@ from ..kernels.conv import Geometry
 from ..layout import Layout, image_layout
 from ..tensor import Tensor
 from .complexes import complex as complex_of_parts
-from .convolution import CONVOLUTION, TRANSPOSED, convolved, convolved_back, no_bias
+from .convolution import CONVOLUTION, TRANSPOSED, Call, convolved, no_bias
 from .make import int_argument, ints_argument
 from .plans import PlanCache
+from .record import Outcome
 from .view import squeeze, unsqueeze
 
 FUNCTIONS = "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution"
@@ -22,17 +23,6 @@ _RANKS = {f"{name}{rank}d": rank for name in ("conv", "conv_transpose") for rank
 _RANKS["convolution"] = 1
 
 _plans = PlanCache()
-
-
-class _Call:
-    """A convolution that has been checked."""
-
-    __slots__ = ("geometry", "out", "shown")
-
-    def __init__(self, out: Layout, geometry: Geometry, shown: dict[str, Any]) -> None:
-        self.out = out
-        self.geometry = geometry
-        self.shown = shown
 
 
 def _expanded(name: str, argument: str, values: Any, rank: int) -> tuple[int, ...]:
@@ -133,7 +123,7 @@ def _padding_of(name: str, padding: Any, stride: tuple[int, ...], reach: Sequenc
 
 def _checked(name: str, x: Layout, w: Layout, bias: Layout, stride: Any, padding: Any,
              dilation: Any, groups: Any, transposed: bool,
-             output_padding: Any) -> _Call:  # fmt: skip
+             output_padding: Any) -> Call:  # fmt: skip
     """What a call with operands of these layouts computes."""
     rank = w.ndim - 2
     if rank < 1:
@@ -185,11 +175,12 @@ def _checked(name: str, x: Layout, w: Layout, bias: Layout, stride: Any, padding
     if not x.shape[1]:
         channels = 0  # as PyTorch has it: no channels, no rows
     out = image_layout((x.shape[0], channels, *results), x.dtype, x)
-    shown = {
-        "stride": stride, "padding": before, "dilation": dilation, "transposed": transposed,
-        "output_padding": extra, "groups": groups,
+    attributes = {
+        "geometry": geometry, "stride": stride, "padding": before, "dilation": dilation,
+        "transposed": transposed, "output_padding": extra, "groups": groups,
     }  # fmt: skip
-    return _Call(out, geometry, shown)
+    row = TRANSPOSED if transposed else CONVOLUTION
+    return Call(row, out, geometry, transposed, attributes, Outcome((x, w, bias), (out,)))
 
 
 def _times(sizes: Any) -> str:
@@ -217,9 +208,7 @@ def _convolve(name: str, input: Tensor, weight: Tensor, bias: Tensor | None, str
             return _of_parts(name, input, weight, bias, *numbers)
         call = _checked(name, input.layout, weight.layout, given.layout, *numbers)
         call = _plans.add(key, call)
-    if transposed:
-        return convolved_back(TRANSPOSED, input, weight, given, call.out, call.geometry, call.shown)
-    return convolved(CONVOLUTION, input, weight, given, call.out, call.geometry, call.shown)
+    return convolved(input, weight, given, call)
 
 
 def _of_parts(name: str, input: Tensor, weight: Tensor, bias: Tensor | None,

@@ -10,7 +10,8 @@ Checks of what users write, and their many forms, are in dispatch/conv.py.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +20,12 @@ from ..dtypes import dtype
 from ..kernels.conv import Geometry, weight_gradient, windows
 from ..layout import Layout, dense_layout, image_layout
 from ..ops.table import structured
+from ..state import modes
 from ..tensor import Tensor
 from . import convert
 from .make import constant, fresh
 from .plans import PlanCache
-from .record import StructuredNode, node_class, record
+from .record import Outcome, StructuredNode, node_class, record
 from .reduction import sum as reduce_sum
 from .view import expand, reshape
 
@@ -115,40 +117,55 @@ def _weight_gradient(x: Tensor, y: Tensor, out: Layout, geometry: Geometry) -> T
 
 
 # The rows -----------------------------------------------------------------------------------------
-def convolved(cls: type[StructuredNode], input: Tensor, weight: Tensor, bias: Tensor, out: Layout,
-              geometry: Geometry, shown: dict[str, Any]) -> Tensor:  # fmt: skip
-    """The convolution of an input [n, channels, ...] to results laid out like ``out``."""
-    result = _windows(input, weight, bias, out, geometry, False)
-    record(cls, (input, weight, bias), (result,), {**shown, "geometry": geometry})
+class Call(NamedTuple):
+    """What a call computes, and how it is recorded."""
+
+    row: type[StructuredNode]
+    out: Layout
+    geometry: Geometry
+    adjoint: bool
+    attributes: Mapping[str, Any]
+    outcome: Outcome
+
+
+def convolved(input: Tensor, weight: Tensor, bias: Tensor, call: Call) -> Tensor:
+    """The convolution of an input [n, channels, ...], or the adjoint of one, of an input [n, rows,
+    ...]."""
+    result = _windows(input, weight, bias, call.out, call.geometry, call.adjoint)
+    if (
+        input.tracked is not False
+        or weight.tracked is not False
+        or bias.tracked is not False
+        or modes.levels
+    ):
+        call.row.record(input, weight, bias, result, call.attributes, call.outcome)
     return result
 
 
-def convolved_back(cls: type[StructuredNode], input: Tensor, weight: Tensor, bias: Tensor,
-                   out: Layout, geometry: Geometry, shown: dict[str, Any]) -> Tensor:  # fmt: skip
-    """The adjoint of a convolution, of an input [n, rows, ...] like that one's results."""
-    result = _windows(input, weight, bias, out, geometry, True)
-    record(cls, (input, weight, bias), (result,), {**shown, "geometry": geometry})
+# What follows is called by formulas, which are recorded only where the mode says so.
+def _again(row: type[StructuredNode], input: Tensor, weight: Tensor, of: Layout,
+           geometry: Geometry, adjoint: bool) -> Tensor:  # fmt: skip
+    bias, out = no_bias(), image_layout(of.shape, of.dtype, of)
+    result = _windows(input, weight, bias, out, geometry, adjoint)
+    if modes.mode:
+        record(row, (input, weight, bias), (result,), {"geometry": geometry})
     return result
+
+
+def _plain(input: Tensor, weight: Tensor, out: Layout, geometry: Geometry) -> Tensor:
+    return _again(_FORWARD, input, weight, out, geometry, False)
+
+
+def _back(input: Tensor, weight: Tensor, out: Layout, geometry: Geometry) -> Tensor:
+    return _again(_ADJOINT, input, weight, out, geometry, True)
 
 
 def _weights_of(input: Tensor, output: Tensor, out: Layout, geometry: Geometry) -> Tensor:
     """The gradient of weights from a convolution's input and that of its results."""
     result = _weight_gradient(input, output, out, geometry)
-    record(_WEIGHT, (input, output), (result,), {"geometry": geometry, "out": out})
+    if modes.mode:
+        record(_WEIGHT, (input, output), (result,), {"geometry": geometry, "out": out})
     return result
-
-
-def _like(of: Layout) -> Layout:
-    """A fresh tensor of the shape of an input, laid out as it is where images are."""
-    return image_layout(of.shape, of.dtype, of)
-
-
-def _plain(input: Tensor, weight: Tensor, out: Layout, geometry: Geometry) -> Tensor:
-    return convolved(_FORWARD, input, weight, no_bias(), _like(out), geometry, {})
-
-
-def _back(input: Tensor, weight: Tensor, out: Layout, geometry: Geometry) -> Tensor:
-    return convolved_back(_ADJOINT, input, weight, no_bias(), _like(out), geometry, {})
 
 
 def _bias_gradient(grad: Tensor) -> Tensor:

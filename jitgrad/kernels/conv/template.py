@@ -10,11 +10,14 @@ words are named by FIELDS (plan.py writes them) and the addresses of four operan
   different images. ``inner`` is the same for few rows.
 - ``total``: sums, gradient of the weights. Adds those parts up and brings them in order.
 
-No matrix of input windows is ever made. A block of the input is copied once, with its padding as
-zeros, and for strides with the elements of each remainder together, so that whatever a tap reads
-for neighbouring results lies side by side; then tap t of result p is element p + offset(t) of the
-block, rows following each other as one long line. The few places of that line that belong to no
+No matrix of input windows is ever made. Where there are strides, a block of the input is copied
+once, with its padding as zeros and the elements of each remainder together, so that whatever a tap
+reads for neighbouring results lies side by side; then tap t of result p is element p + offset(t) of
+the block, rows following each other as one long line. The few places of that line that belong to no
 result (as many as a filter is wide, less one, at the end of a row) are computed and not stored.
+
+Without strides the image is such a line as it lies in memory. If loads can be masked, the lanes of
+each tap that lie outside are zeros by a table of masks, and nothing is copied at all.
 """
 
 from __future__ import annotations
