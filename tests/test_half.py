@@ -353,3 +353,15 @@ def test_float16_without_instructions_for_it(monkeypatch: pytest.MonkeyPatch) ->
     found = np.empty(numbers.size, np.float16)
     narrow(numbers.ctypes.data, found.ctypes.data, numbers.size)
     assert np.array_equal(found, expected, equal_nan=True)
+
+
+@half
+@pytest.mark.oracle
+def test_neighbours_of_every_number(name: str) -> None:
+    def neighbours(lib: Any) -> list[np.ndarray]:
+        x = lib.arange(-(1 << 15), 1 << 15, dtype=lib.int16).view(getattr(lib, name))
+        found = [lib.nextafter(x, lib.full_like(x, y)) for y in (math.inf, -math.inf, 0.0)]
+        return [y.float().numpy() for y in found]
+
+    for ours, theirs in zip(neighbours(jitgrad), neighbours(torch_or_skip()), strict=True):
+        assert np.array_equal(ours, theirs, equal_nan=True)

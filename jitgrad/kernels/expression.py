@@ -13,7 +13,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ..dtypes import BOOL, COMPLEX, INTEGER, dtype
+from ..dtypes import BOOL, COMPLEX, HALVES, INTEGER, dtype
 
 
 class Formula(NamedTuple):
@@ -56,6 +56,8 @@ def imports(texts: Iterable[str], compute: dtype) -> str:
     complex_ = compute.category == COMPLEX
     names = {name for text in texts for name in parse(text).functions}
     names = names | {"divide"} if complex_ else names.difference(_COMPLEX_ONLY)
+    if compute in HALVES and "nextafter" in names:  # the neighbours are those of the stored format
+        names = names - {"nextafter"} | {f"nextafter_{compute.name} as nextafter"}
     module = "jitgrad.kernels.scalar.complexes" if complex_ else "jitgrad.kernels.scalar"
     return f"from {module} import {', '.join(sorted(names))}" if names else ""
 

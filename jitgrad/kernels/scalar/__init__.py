@@ -30,6 +30,8 @@ from .arithmetic import (
     maximum,
     minimum,
     nextafter,
+    nextafter_bfloat16,
+    nextafter_float16,
     remainder,
     round,
     rsqrt,

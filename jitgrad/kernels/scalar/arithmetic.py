@@ -205,6 +205,47 @@ def nextafter(x, y):
     return np.nextafter(x, y)
 
 
+def nextafter_float16(x, y):
+    """The next float16 from x towards y, both of them in float32."""
+    return np.float32(np.nextafter(np.float16(x), np.float16(y)))
+
+
+def nextafter_bfloat16(x, y):
+    """The next bfloat16 from x towards y, both of them in float32."""
+    x, y = np.float32(x), np.float32(y)
+    if not (x < y or x > y):
+        return y if x == y else x + y
+    bits = int(np.abs(x).view(np.uint32)) >> 16
+    if bits == 0:
+        return np.copysign(np.float32(2.0**-133), y)
+    bits += 1 if (y > x) == (x > 0) else -1
+    return np.copysign(np.uint32(bits << 16).view(np.float32), x)
+
+
+def _neighbour(digits, tiniest, highest):
+    """nextafter among the float32 that a narrower format has, of so many binary digits."""
+    step, tiniest, highest = (
+        np.float32(2.0 ** (1 - digits)),
+        np.float32(tiniest),
+        np.float32(highest),
+    )
+    zero, half, infinity = np.float32(0), np.float32(0.5), np.float32(np.inf)
+
+    def nextafter_(x, y):
+        a = magnitude(x)
+        binade = from_bits(to_bits(a) & np.int32(0x7F800000), x)
+        inwards = (x > zero) == (y < x)
+        apart = binade * step
+        apart = select(inwards & (a == binade), apart * half, apart)
+        apart = select(apart < tiniest, tiniest, apart)
+        moved = with_sign(select(inwards, a - apart, a + apart), x)
+        moved = select(a == infinity, with_sign(highest, x), moved)
+        moved = select(x == zero, with_sign(tiniest, y), moved)
+        return select(x == y, y, select((x != x) | (y != y), x + y, moved))
+
+    return nextafter_
+
+
 def _family(real, digits):
     zero, half, one = real(0), real(0.5), real(1)
     infinity = real(np.inf)
@@ -398,6 +439,10 @@ for _name in _FLOAT32:
         integer=integer.INTEGER.get(_name),
         boolean=integer.BOOLEAN.get(_name),
     )
+
+
+implement(nextafter_float16, float32=_neighbour(11, 2.0**-24, 65504.0))
+implement(nextafter_bfloat16, float32=_neighbour(8, 2.0**-133, (2 - 2**-7) * 2.0**127))
 
 
 @overload(where, jit_options=OPTIONS)
