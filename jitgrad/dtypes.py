@@ -161,7 +161,7 @@ complex128 = dtype("complex128", "ComplexDoubleTensor", COMPLEX)
 
 
 def _format(of: dtype, suffix: str) -> dtype:
-    """How the elements of a view with a bit set lie in memory: see docs/decisions/0010-complex.md.
+    """How the elements of a view with a bit set lie in memory: see docs/decisions/0013-complex.md.
 
     A format is found in layouts alone, where it picks the pointers that kernels load and store by.
     """

@@ -1,7 +1,7 @@
 """Complex numbers: their parts, conjugates and how they are made of real ones.
 
 A conjugate is a view whose layout has a dtype that kernels load and store conjugated (see
-docs/decisions/0010-complex.md); the imaginary part of one is a view that they negate.
+docs/decisions/0013-complex.md); the imaginary part of one is a view that they negate.
 """
 
 from __future__ import annotations

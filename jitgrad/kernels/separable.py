@@ -8,7 +8,7 @@ same form, with inputs and outputs exchanged, so one template runs a map and its
 every element is written by one task alone: no atomics, the same bits for any number of threads.
 
 Maps that take one input for each output as it is (padding by reflection, the nearest neighbour)
-move elements by their size, for all dtypes. See docs/decisions/0009-maps-by-dimension.md.
+move elements by their size, for all dtypes. See docs/decisions/0010-maps-by-dimension.md.
 """
 
 from __future__ import annotations
