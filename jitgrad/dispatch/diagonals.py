@@ -12,7 +12,7 @@ from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..tensor import Tensor
 from . import convert
-from .creation import arange, zeros
+from .creation import arange, tensor, zeros
 from .elementwise import functions
 from .make import fresh, result_dtype
 from .places import coordinates, true_places
@@ -399,17 +399,15 @@ def powers(x: Tensor, n: int) -> Tensor:
 
 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """Flat row-major positions in a shape as coordinates, one tensor per dimension."""
+    """Flat row-major positions in a shape as coordinates, one view per dimension, int64."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if indices.layout.dtype.category != dtypes.INTEGER:
         raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
     if any(n < 0 for n in sizes):
         raise ValueError("'shape' cannot have negative values")
     steps = list(itertools.accumulate(reversed(sizes), lambda a, b: a * b, initial=1))[:-1]
-    return tuple(
-        _f["remainder"](_f["div_floor"](indices, step), n)
-        for step, n in zip(reversed(steps), sizes, strict=True)
-    )
+    rows = _f["div_floor"](indices.unsqueeze(-1), tensor(steps[::-1], dtype=dtypes.int64))
+    return _f["remainder"](rows, tensor(sizes, dtype=dtypes.int64)).unbind(-1)
 
 
 # Copies of views ----------------------------------------------------------------------------------

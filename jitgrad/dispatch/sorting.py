@@ -576,9 +576,8 @@ def unique(
     first = order.index_select(0, places)
     inverse = dense((n,), dtypes.int64).scatter(0, order, runs)
     if dim is None:
-        return _answers(
-            flat.index_select(0, first), inverse.reshape(self.layout.shape), counts, wanted
-        )
+        inverse = unsafe_view(inverse, self.layout.shape)
+        return _answers(flat.index_select(0, first), inverse, counts, wanted)
     return _answers(source.index_select(along, first), inverse, counts, wanted)
 
 
