@@ -11,7 +11,7 @@ from ..layout import Layout, dense_layout, layout, strides_in_order
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor
-from .convert import to
+from .convert import flipped, resolved, to
 from .elementwise import functions
 from .lines import softmax
 from .make import alias, fresh, like_layout, number
@@ -65,6 +65,11 @@ def _gradients(
     key_of = (*(x.layout for x in inputs), is_causal, scale)
     plan = _gradient_plans.get(key_of)
     if plan is None:
+        if flipped(*inputs):
+            grad, query, key, value, attn_mask, result = map(resolved, inputs)
+            return _gradients(
+                grad, query, key, value, attn_mask, result, log_sums, is_causal, scale, wanted
+            )
         of = [_laid_out_like(x.layout) for x in (query, key, value)]
         plan = kernels.backward(
             grad.layout, query.layout, key.layout, value.layout, attn_mask.layout, result.layout,
@@ -136,6 +141,8 @@ def _computed(*operands: Tensor, causal: bool, scale: float) -> tuple[Tensor, Te
     key_of: Any = (*(x.layout for x in operands), causal, scale)
     plan = _plans.get(key_of)
     if plan is None:
+        if flipped(*operands):
+            return _computed(*map(resolved, operands), causal=causal, scale=scale)
         plan = _plans.add(key_of, _Plan(*key_of))
     result, sums = fresh(plan.out), fresh(plan.sums)
     flat: list[Any] = []

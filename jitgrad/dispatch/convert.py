@@ -60,6 +60,16 @@ def resolved(x: Tensor) -> Tensor:
     return x if x.layout.dtype is x.layout.dtype.plain else copied(x, like_layout(x.layout))
 
 
+def flipped(*tensors: Tensor | None) -> bool:
+    """Whether elements of any of these lie in memory with other signs (a conj or neg bit)."""
+    return any(x is not None and x.layout.dtype is not x.layout.dtype.plain for x in tensors)
+
+
+def unflipped(x: Any) -> Any:
+    """:func:`resolved` with the history of a copy; None as it is."""
+    return clone(x) if x is not None and flipped(x) else x
+
+
 _CONTIGUOUS_CLONE = node_class(
     structured(
         "contiguous_clone",

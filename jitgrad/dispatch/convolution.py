@@ -57,6 +57,9 @@ def _windows(x: Tensor, weight: Tensor, bias: Tensor, out: Layout, geometry: Geo
     key = (x.layout, weight.layout, bias.layout, out, geometry, adjoint)
     run = _plans.get(key)
     if run is None:
+        if convert.flipped(x, weight, bias):
+            x, weight, bias = (convert.resolved(t) for t in (x, weight, bias))
+            return _windows(x, weight, bias, out, geometry, adjoint)
         step = bias.layout.strides[0] if bias.layout.ndim else 0
         launch = (
             windows(x.layout, weight.layout, out, geometry, adjoint=adjoint, bias=step)
@@ -107,6 +110,8 @@ def _weight_gradient(x: Tensor, y: Tensor, out: Layout, geometry: Geometry) -> T
     key = (x.layout, y.layout, result.layout, geometry)
     plan = _plans.get(key)
     if plan is None:
+        if convert.flipped(x, y):
+            return _weight_gradient(convert.resolved(x), convert.resolved(y), out, geometry)
         plan = _plans.add(key, weight_gradient(x.layout, y.layout, result.layout, geometry))
     first, second, nbytes = plan
     sums = np.empty(nbytes, np.uint8)

@@ -17,7 +17,7 @@ from ..ops.table import structured
 from ..state import modes
 from ..storage import Storage
 from ..tensor import Tensor, make
-from .convert import copy_elements, to
+from .convert import copy_elements, resolved, to
 from .creation import full
 from .elementwise import functions
 from .make import alias, dense, number
@@ -197,6 +197,7 @@ def _added(
 ) -> Tensor:
     """Zeros to whose rows ``given`` the rows ``taken`` of ``source`` are added, times factors."""
     result = _zeros(shape, source.layout.dtype.compute)
+    source, factors = resolved(source), resolved(factors)
     operands = (source, taken, factors, given)
     build = functools.partial(kernels.plan, *(x.layout for x in operands))
     launch(("bags", *(x.layout for x in operands)), build, *operands, result)
@@ -296,7 +297,10 @@ def embedding_bag(
     how = mode if isinstance(mode, str) else MODES[mode]
     places, count = _indices(name, indices), indices.layout.numel
     rows, size = table.shape
-    if per_sample_weights is not None and per_sample_weights.layout.dtype is not table.dtype:
+    if (
+        per_sample_weights is not None
+        and per_sample_weights.layout.dtype.plain is not table.dtype.plain
+    ):
         theirs = per_sample_weights.layout.dtype.tensor_type
         raise RuntimeError(
             "Expected tensor for argument #1 'weight' to have the same type as tensor for argument "

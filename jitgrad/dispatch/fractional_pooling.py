@@ -11,6 +11,7 @@ from ..dtypes import FLOATING
 from ..kernels.windows import Windows
 from ..layout import Layout
 from ..tensor import Tensor
+from .convert import unflipped
 from .linear_maps import check_floating
 from .planes import Pair, plan_windows, pool_class, pooled
 from .pool_sizes import Sizes, check_nonempty, sizes_argument
@@ -48,6 +49,7 @@ def fractional_max_pool(
     Raises:
         RuntimeError: for sizes that do not fit, or samples of another shape or dtype.
     """
+    self = unflipped(self)
     name, of = f"fractional_max_pool{rank}d", self.layout
     if samples is None:
         if of.ndim < rank + 1:
@@ -89,7 +91,7 @@ def _check_fractional(name: str, of: Layout, samples: Layout, kernel: Sizes, siz
         )
     check_nonempty(name, of.shape, of.ndim - rank - 1)
     check_floating(name, of)
-    if samples.dtype is not of.dtype:
+    if samples.dtype.plain is not of.dtype.plain:
         raise RuntimeError(
             "Expect _random_samples to have the same dtype as input, got "
             f"{samples.dtype} and {of.dtype}"

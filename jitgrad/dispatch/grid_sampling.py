@@ -20,7 +20,7 @@ from ..ops.table import structured
 from ..state import modes
 from ..storage import Storage
 from ..tensor import Tensor, make
-from .convert import contiguous, copy_elements
+from .convert import contiguous, copy_elements, flipped, resolved
 from .creation import linspace, ones, zeros
 from .make import alias, fresh, ints_argument
 from .matmul import bmm
@@ -48,7 +48,13 @@ def _run(how: str, s: Sampling, x: Tensor, grid: Tensor, samples: Tensor, direct
     directed = direction is not None
     key = (how, s, directed, x.layout, grid.layout.shape)
     plan = _plans.get(key)
+    if flipped(grid, samples, direction):
+        grid, samples = resolved(grid), resolved(samples)
+        direction = None if direction is None else resolved(direction)
     if plan is None:
+        if flipped(x):
+            _run(how, s, resolved(x), grid, samples, direction, slopes)
+            return
         mode, padding = MODES[s.interpolation_mode], PADDING_MODES[s.padding_mode]
         plan = kernels.plan(how, mode, padding, s.align_corners, directed, x.layout, grid.layout)
         _plans.add(key, plan)

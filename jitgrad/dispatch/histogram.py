@@ -39,7 +39,7 @@ def _edges(self: Tensor, bins: Any, bounds: Any, of: int) -> Tensor:
             f"torch.histogram(): bins must be > 0, but got {bins} for dimension {of}"
         )
     if bounds is None:
-        values = self._array()[..., of]
+        values = self._numbers()[..., of]
         low, high = (values.min(), values.max()) if values.size else (0.0, 1.0)
     else:
         low, high = bounds
@@ -60,21 +60,21 @@ def _edges(self: Tensor, bins: Any, bounds: Any, of: int) -> Tensor:
 
 def _counted(self: Tensor, edges: Sequence[Tensor], weight: Tensor | None, density: bool) -> Tensor:
     """The counts (or weights) of the points [n, d] between the edges of each dimension."""
-    points = self._array()
+    points = self._numbers()
     sizes = [max(e.layout.numel - 1, 0) for e in edges]
     place = np.zeros(len(points), np.intp)
     inside = np.ones(len(points), np.bool_)
-    for x, edge, size in zip(points.T, (e._array() for e in edges), sizes, strict=True):
+    for x, edge, size in zip(points.T, (e._numbers() for e in edges), sizes, strict=True):
         found = np.searchsorted(edge, x, "right") - 1
         found -= x == edge[-1]  # the last part has both of its ends
         inside &= (found >= 0) & (found < size)
         place = place * size + found
-    weights = None if weight is None else weight._array().reshape(-1)[inside]
+    weights = None if weight is None else weight._numbers().reshape(-1)[inside]
     counts = np.bincount(place[inside], weights, math.prod(sizes)).astype(np.float64)
     if density:
         volume: Any = 1.0
         for e in edges:
-            volume = np.multiply.outer(volume, np.diff(e._array()))
+            volume = np.multiply.outer(volume, np.diff(e._numbers()))
         counts = counts / (counts.sum() * np.asarray(volume).reshape(-1))
     result = fresh_like(self.new_empty(tuple(sizes)))
     result._array()[...] = counts.reshape(sizes)

@@ -13,6 +13,7 @@ from ..kernels.windows import Windows
 from ..layout import Layout
 from ..state import GRAD, modes
 from ..tensor import Tensor
+from .convert import flipped, unflipped
 from .linear_maps import check_floating
 from .planes import Pair, WindowPlan, plan_windows, pool_class, pooled
 from .plans import PlanCache
@@ -68,6 +69,9 @@ def _max_pool(
         pass
     except TypeError:  # lists
         key = None
+    if flipped(self):
+        self = unflipped(self)
+        return _max_pool(rank, self, kernel_size, stride, padding, dilation, ceil_mode)
     name, of = f"max_pool{rank}d", self.layout
     p = pooling(name, rank, kernel_size, stride, padding, dilation, ceil_mode)
     plan = _plans.get((of, p))
@@ -173,6 +177,9 @@ def max_pool1d(
         return max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
     plan = _plans.get((of, p))
     if plan is None:
+        if flipped(self):
+            self = unflipped(self)
+            return max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode)
         _check_line(of, p)
         check_floating("max_pool1d_impl", of)
         plan = _plans.add((of, p), _regular_plan("max_pool1d", of, p))
@@ -238,6 +245,8 @@ def _adaptive_max_pool(rank: int, self: Tensor, output_size: Any) -> Pair:
     sizes = sizes_argument(name, "output_size", output_size, rank)
     plan = _plans.get((of, sizes))
     if plan is None:
+        if flipped(self):
+            return _adaptive_max_pool(rank, unflipped(self), output_size)
         if of.ndim not in (rank + 1, rank + 2):
             raise RuntimeError(
                 f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(of.shape)}"

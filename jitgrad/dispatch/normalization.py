@@ -25,7 +25,7 @@ from ..ops.table import structured
 from ..state import modes
 from ..storage import Storage
 from ..tensor import Tensor, make
-from .convert import contiguous, copy_, copy_elements, to
+from .convert import contiguous, copy_, copy_elements, flipped, to, unflipped
 from .elementwise import functions, prepare_out
 from .make import alias, constant, dense, fresh, ints_argument, number
 from .plans import PlanCache
@@ -217,7 +217,7 @@ def _filled(value: int, shape: Any, d: dtype) -> Tensor:
 
 def _check_affine(of: Layout, *parts: Tensor | None) -> None:
     for x in parts:
-        if x is not None and x.layout.dtype is not of.dtype:
+        if x is not None and x.layout.dtype.plain is not of.dtype.plain:
             raise RuntimeError(
                 "mixed dtype (CPU): all inputs must share same datatype. Got an input of "
                 f"{of.dtype.name} and a weight, bias or running estimate of {x.layout.dtype.name}"
@@ -236,6 +236,9 @@ def _along_last(
     key = (cls, of, shape, _layout(weight), _layout(bias), eps)
     plan = _plans.get(key)
     if plan is None:
+        if flipped(input, weight, bias):
+            x, w, b = unflipped(input), unflipped(weight), unflipped(bias)
+            return _along_last(name, cls, x, normalized_shape, w, b, eps)
         form = _form_along_last(name, of, shape, weight, bias, eps, cls is _LAYER)
         plan = _plans.add(key, _Plan(form, of, weight is not None or bias is not None))
     scale, shift = _affine(weight, bias, of, shape)
@@ -355,6 +358,9 @@ def _group(
     key = (_GROUP, of, groups, _layout(weight), _layout(bias), eps)
     plan = _plans.get(key)
     if plan is None:
+        if flipped(input, weight, bias):
+            x, w, b = unflipped(input), unflipped(weight), unflipped(bias)
+            return _group(x, groups, w, b, eps)
         form = _group_form(of, groups, weight, bias, eps)
         plan = _plans.add(key, _Plan(form, of, weight is not None or bias is not None))
     scale, shift = _affine(weight, bias, of, plan.form.weight_shape)
@@ -475,6 +481,9 @@ def _batch(
     key = (_BATCH, of, *map(_layout, (running_mean, running_var, weight, bias)), training, eps)
     plan = _plans.get(key)
     if plan is None:
+        if flipped(input, weight, bias):
+            x, w, b = unflipped(input), unflipped(weight), unflipped(bias)
+            return _batch(x, running_mean, running_var, w, b, training, momentum, eps)
         form = _batch_form(of, (running_mean, running_var), (weight, bias), not training, eps)
         plan = _plans.add(key, _Plan(form, of, weight is not None or bias is not None))
     scale, shift = _affine(weight, bias, of, plan.form.weight_shape)

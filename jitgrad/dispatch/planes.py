@@ -15,7 +15,7 @@ from ..layout import Layout, dense_layout, image_layout
 from ..ops.table import structured
 from ..state import modes
 from ..tensor import Tensor
-from .convert import contiguous
+from .convert import contiguous, flipped, resolved
 from .make import alias, fresh
 from .plans import PlanCache
 from .record import Outcome, StructuredNode, node_class, record
@@ -31,6 +31,9 @@ def move(how: str, rank: int, values: Tensor, indices: Tensor, elements: Tensor)
     key = (how, rank, values.layout, indices.layout, elements.layout)
     plan = _moves.get(key)
     if plan is None:
+        if flipped(values, elements):  # of which one is a result
+            move(how, rank, resolved(values), indices, resolved(elements))
+            return
         layouts = values.layout, indices.layout, elements.layout
         plan = _moves.add(key, planes.plan(how, rank, *layouts))
     run, spec = plan

@@ -310,7 +310,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *,
     if bool((weights.sum(axis=1) <= 0).any()):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
     drawn = rng.multinomial(
-        stream("multinomial", generator), weights, num_samples, replacement, of.dtype.name
+        stream("multinomial", generator), weights, num_samples, replacement, input.dtype.name
     )
     result = from_numpy(np.ascontiguousarray(drawn[0] if of.ndim == 1 else drawn))
     if out is None:

@@ -8,6 +8,7 @@ from ..dtypes import int64
 from ..layout import dense_layout, image_layout
 from ..ops.table import structured
 from ..tensor import Tensor
+from .convert import unflipped
 from .linear_maps import check_floating
 from .make import fresh
 from .places import extremes
@@ -45,6 +46,7 @@ def max_unpool(rank: int, self: Tensor, indices: Tensor, output_size: Sizes) -> 
     Raises:
         RuntimeError: for shapes or dtypes that do not fit, or a place outside.
     """
+    self = unflipped(self)
     of, at = self.layout, indices.layout
     if of.ndim not in (rank + 1, rank + 2):
         raise RuntimeError(
