@@ -8,15 +8,20 @@ from typing import Any
 from .. import errors
 from ..kernels.conv import Geometry
 from ..layout import Layout, image_layout
+from ..memory_format import contiguous_format
 from ..tensor import Tensor
 from .complexes import complex as complex_of_parts
+from .composed import Composed
+from .convert import clone
 from .convolution import CONVOLUTION, TRANSPOSED, Call, convolved, no_bias
 from .make import int_argument, ints_argument
 from .plans import PlanCache
 from .record import Outcome
-from .view import squeeze, unsqueeze
+from .view import permute, squeeze, unsqueeze
 
-FUNCTIONS = "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution"
+FUNCTIONS = (
+    "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution conv_tbc"
+)
 
 # How many numbers one number stands for.
 _RANKS = {f"{name}{rank}d": rank for name in ("conv", "conv_transpose") for rank in (1, 2, 3)}
@@ -342,3 +347,36 @@ def convolution(
     or the transpose of one: see :func:`conv2d` and :func:`conv_transpose2d`."""
     return _convolve("convolution", input, weight, bias, stride, padding, dilation, groups,
                      bool(transposed), output_padding)  # fmt: skip
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """:func:`conv1d` of [time, batch, channels] with a weight [length, channels, outputs].
+
+    Raises:
+        RuntimeError: for other dimensions or channels that differ.
+    """
+    if input.layout.ndim != 3:
+        raise RuntimeError("Input must have 3 dims: time, batch, in_channel")
+    if weight.layout.ndim != 3:
+        raise RuntimeError(
+            "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels"
+        )
+    if input.layout.shape[2] != weight.layout.shape[1]:
+        raise RuntimeError(
+            "Input dim 2 (input channels) is not == dim 1 in the weight tensor: got "
+            f"{input.layout.shape[2]} and {weight.layout.shape[1]}"
+        )
+    return _TIME_FIRST(input, weight, bias, pad=pad)
+
+
+def _with_time_last(self: Tensor, weight: Tensor, bias: Tensor, pad: int) -> Tensor:
+    result = conv1d(permute(self, (1, 2, 0)), permute(weight, (2, 1, 0)), bias, padding=pad)
+    return permute(result, (2, 0, 1))
+
+
+_TIME_FIRST = Composed(
+    "conv_tbc",
+    "self weight bias",
+    _with_time_last,
+    lambda x: clone(x, memory_format=contiguous_format),
+)

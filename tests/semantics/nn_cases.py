@@ -67,6 +67,7 @@ def _convolutions() -> dict[str, Case]:
         "conv1d": (F.conv1d, [(1, 2, 4), (2, 2, 2), (2,)]),
         "conv2d": (lambda x, w: F.conv2d(x, w, stride=2, padding=1), [(1, 1, 3, 3), (2, 1, 2, 2)]),
         "conv_transpose": (F.conv_transpose2d, [(1, 2, 2, 2), (2, 1, 2, 2), (1,)]),
+        "conv_tbc": (F.conv_tbc, [(3, 1, 2), (2, 2, 1), (1,)]),
         "unfold": (lambda x: F.unfold(x, 2), [(1, 1, 3, 3)]),
         "fold": (lambda x: F.fold(x, (3, 3), 2), [(1, 4, 4)]),
     }
