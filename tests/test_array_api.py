@@ -122,6 +122,15 @@ LINALG = {
     "vecdot": "x1, x2, /, *, axis=-1",
     "vector_norm": "x, /, *, axis=None, keepdims=False, ord=2",
 }
+FFT = {
+    "fft": "x, /, *, n=None, axis=-1, norm='backward'",
+    "fftn": "x, /, *, s=None, axes=None, norm='backward'",
+    "fftfreq": "n, /, *, d=1.0, dtype=None, device=None",
+    "fftshift": "x, /, *, axes=None",
+}
+FFT |= dict.fromkeys(("ifft", "rfft", "irfft", "hfft", "ihfft"), FFT["fft"])
+FFT |= dict.fromkeys(("ifftn", "rfftn", "irfftn"), FFT["fftn"])
+FFT |= {"rfftfreq": FFT["fftfreq"], "ifftshift": FFT["fftshift"]}
 CONSTANTS = {"e", "inf", "nan", "newaxis", "pi"}
 REAL = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
 
@@ -145,11 +154,16 @@ def test_linalg_signature(name: str) -> None:
     assert written(getattr(xp.linalg, name)) == LINALG[name]
 
 
+@pytest.mark.parametrize("name", FFT)
+def test_fft_signature(name: str) -> None:
+    assert written(getattr(xp.fft, name)) == FFT[name]
+
+
 def test_every_public_name_is_in_the_standard() -> None:
     dtypes = set(xp.__array_namespace_info__().dtypes())
-    known = {*SIGNATURES, *CONSTANTS, *dtypes, "linalg"}
+    known = {*SIGNATURES, *CONSTANTS, *dtypes, "linalg", "fft"}
     assert set(xp.__all__) == known
-    assert set(xp.linalg.__all__) == set(LINALG)
+    assert set(xp.linalg.__all__) == set(LINALG) and set(xp.fft.__all__) == set(FFT)
     assert all(hasattr(xp, name) for name in known)
 
 
@@ -293,6 +307,10 @@ CASES: list[tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = [
     (lambda n, a: (n.linalg.diagonal(a, offset=1), n.linalg.outer(a[0], a[1])), (A,)),
     (lambda n, u: n.linalg.trace(u), (U,)),
     (lambda n, a, b: n.linalg.cross(a, b), (A, B)),
+    (lambda n, a: (n.fft.rfft(a), n.fft.rfftn(a), n.fft.ihfft(a, axis=0), n.fft.fftshift(a)), (A,)),
+    (lambda n, c: (n.fft.fft(c, n=3), n.fft.ifft(c, axis=0, norm="ortho"), n.fft.irfft(c)), (C,)),
+    (lambda n, c: (n.fft.fftn(c), n.fft.ifftn(c, norm="forward"), n.fft.hfft(c)), (C,)),
+    (lambda n, c: (n.fft.fftn(c, s=(3, 4), axes=(0, 1)), n.fft.ifftshift(c, axes=1)), (C,)),
     (lambda n, c: (n.conj(c), n.real(c), n.imag(c), n.abs(c), n.round(n.multiply(c, 1.7))), (C,)),
     (lambda n, c: (n.exp(c), n.sqrt(c), n.sum(c, axis=0), n.prod(c), n.mean(c), n.sign(c)), (C,)),
     (lambda n, c: (n.matmul(c, c), n.vecdot(c, c), n.linalg.inv(c), n.linalg.solve(c, c)), (C,)),

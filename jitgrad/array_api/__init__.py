@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from ..tensor import Tensor
-from . import _creation, _dtypes, _elementwise, _manipulation, _reductions, linalg
+from . import _creation, _dtypes, _elementwise, _manipulation, _reductions, fft, linalg
 from .linalg import matmul, tensordot, vecdot
 
 __array_api_version__ = "2024.12"
@@ -57,6 +57,6 @@ Tensor.__array_namespace__ = _namespace  # type: ignore[attr-defined]
 Tensor.to_device = _to_device  # type: ignore[attr-defined]
 
 __all__ = [
-    "e", "inf", "linalg", "matmul", "nan", "newaxis", "pi", "tensordot", "vecdot",
+    "e", "fft", "inf", "linalg", "matmul", "nan", "newaxis", "pi", "tensordot", "vecdot",
 ]  # fmt: skip
 __all__ += sorted(name for part in _PARTS for name in part.FUNCTIONS)  # noqa: PLE0605
