@@ -12,7 +12,7 @@ from .tensor import Tensor
 
 
 class finfo:
-    """Limits of a floating-point dtype (the default one unless given).
+    """Limits of a floating-point dtype (the default one unless given), or of a complex one's parts.
 
     Attributes:
         bits, eps, max, min, tiny, smallest_normal, resolution: as in NumPy.
@@ -26,6 +26,8 @@ class finfo:
 
     def __init__(self, type: dtype | None = None) -> None:
         d = type or state.get_default_dtype()
+        if isinstance(d, dtype) and d.is_complex:
+            d = d.to_real()
         if not isinstance(d, dtype) or not d.is_floating_point:
             raise TypeError(
                 "jitgrad.finfo() requires a floating point input type. Use jitgrad.iinfo to "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +52,10 @@ LEAF = arg((3,), dtype="complex128", requires_grad=False)
         lambda lib: lib.isreal(lib.tensor([1j, 2])),
         lambda lib: bool(lib.tensor(1j)),
         lambda lib: f"{lib.tensor(1.5 + 2j):.2f}",
+        lambda lib: lib.finfo(lib.complex64).eps,
+        lambda lib: lib.is_conj(lib.tensor(1j).conj()),
+        lambda lib: lib.tensor([1j], dtype=lib.complex128) / 0,
+        lambda lib: lib.tensor([1j]) / 0,
     ],
 )
 def test_values_and_dtypes(made: Callable[[Any], Any]) -> None:
@@ -142,6 +148,7 @@ def test_what_has_no_order(name: str, phrase: str) -> None:
         (lambda lib, x: lib.view_as_complex(lib.ones(3)), "last dimension of size 2"),
         (lambda lib, x: lib.complex(x.real, x.real.float()), "Expected object of scalar type"),
         (lambda lib, x: lib.polar(lib.arange(3), lib.arange(3)), "Float or Double tensors"),
+        (lambda lib, x: lib.func.jacrev(lambda z: z * 2)(x), "Expected all inputs to be real"),
         (lambda lib, x: lib.ones(3).sub(lib.ones(3), alpha=1j), "must not be a complex number"),
     ],
 )
@@ -307,6 +314,22 @@ def test_views_share_a_version() -> None:
     assert y._version == 1
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         squared.real.sum().backward()
+
+
+def test_bits_outlive_copies() -> None:
+    c = jg.tensor([1 + 2j]).conj()
+    for copied in (pickle.loads(pickle.dumps(c)), copy.deepcopy(c)):
+        assert copied.is_conj()
+        assert copied.tolist() == [1 - 2j]
+
+
+def test_a_module_in_complex_numbers() -> None:
+    with pytest.warns(UserWarning, match="Complex modules are a new feature"):
+        layer = jg.nn.Linear(2, 1).to(jg.complex128)
+    y = layer(jg.ones(3, 2, dtype=jg.complex128) * 1j)
+    (y.abs() ** 2).sum().backward()
+    assert layer.weight.grad is not None and layer.weight.grad.dtype is jg.complex128
+    jg.optim.Adam(layer.parameters()).step()
 
 
 # Derivatives --------------------------------------------------------------------------------------

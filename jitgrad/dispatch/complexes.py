@@ -236,9 +236,20 @@ def isreal(self: Tensor) -> Tensor:
 functions["conj"] = conjugated
 functions["real"] = lambda x: real(x) if isinstance(x, Tensor) else x
 
+
+def is_conj(input: Tensor) -> bool:
+    """Whether the conjugate bit is set; see :meth:`Tensor.is_conj`."""
+    return input.is_conj()
+
+
+def is_neg(input: Tensor) -> bool:
+    """Whether the negative bit is set; see :meth:`Tensor.is_neg`."""
+    return input.is_neg()
+
+
 METHODS = "conj conj_physical conj_physical_ resolve_conj resolve_neg isreal"
 FUNCTIONS = (
     "real imag conj conj_physical resolve_conj resolve_neg view_as_real view_as_complex complex "
-    "polar isreal"
+    "polar isreal is_conj is_neg"
 )
 PROPERTIES = {"real": property(real, _set_real), "imag": property(imag, _set_imag)}

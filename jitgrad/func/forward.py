@@ -11,7 +11,7 @@ import numpy as np
 from ..autograd.dual import Level, level
 from ..autograd.forward_ad import attach, detach_level
 from ..tensor import Tensor
-from .tree import ArgNums, chosen, flatten, replaced, split_aux, structure, tensors_only
+from .tree import ArgNums, chosen, flatten, real_only, replaced, split_aux, structure, tensors_only
 
 
 def _parts(output: Any, at: Level, strict: bool = False) -> tuple[Any, Any]:
@@ -90,6 +90,7 @@ def jacfwd(
     def transformed(*args: Any, **kwargs: Any) -> Any:
         leaves, rebuild_in = flatten(chosen(argnums, args))
         given = tensors_only(leaves, "jacfwd")
+        real_only("jacfwd", given, "input")
         aux: Any = None
         rebuild_out: Any = None
         shapes: list[Any] = []

@@ -18,7 +18,17 @@ from ..autograd.grad_mode import enable_grad
 from ..autograd.node import AccumulateGrad
 from ..state import GRAD, modes
 from ..tensor import Tensor
-from .tree import ArgNums, chosen, flatten, replaced, split_aux, structure, tensors_only, tree_map
+from .tree import (
+    ArgNums,
+    chosen,
+    flatten,
+    real_only,
+    replaced,
+    split_aux,
+    structure,
+    tensors_only,
+    tree_map,
+)
 
 
 class Watched:
@@ -205,11 +215,13 @@ def jacrev(
     @functools.wraps(func)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         watched = Watched("jacrev", chosen(argnums, args))
+        real_only("jacrev", watched.tensors, "input")
         with enable_grad():
             result = func(*replaced(args, argnums, watched.tree), **kwargs)
             output, aux = split_aux("jacrev", result, has_aux)
             leaves, rebuild = flatten(output)
             outputs = tensors_only(leaves, "jacrev")
+            real_only("jacrev", outputs, "output")
             keep = watched.matters_outside(outputs)
             matrices = [
                 watched.rebuild(iter(watched.released(_rows(watched, y, keep), keep)))

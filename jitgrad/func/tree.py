@@ -64,6 +64,16 @@ def tensors_only(leaves: Sequence[Any], what: str) -> list[Tensor]:
     return list(leaves)
 
 
+def real_only(name: str, tensors: Sequence[Tensor], side: str) -> None:
+    """RuntimeError for complex tensors, of which a Jacobian would need two."""
+    for i, x in enumerate(tensors):
+        if x.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {side}s to be real but received complex tensor at flattened "
+                f"{side} idx: {i}"
+            )
+
+
 # Arguments ----------------------------------------------------------------------------------------
 ArgNums = int | tuple[int, ...]
 

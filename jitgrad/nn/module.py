@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -303,12 +304,21 @@ class Module(Calling, StateDict, Traversal):
             )
         if d is None:
             return self
-        if not d.is_floating_point:
+        if d.category < dtypes.FLOATING:
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "
                 f"dtype={d}"
             )
-        return self._cast(d)
+        if d.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature: not every module works with complex tensors as "
+                "parameters or buffers.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self._apply(
+            lambda t: convert_tensor(t, d) if t.is_floating_point() or t.is_complex() else t
+        )
 
     def float(self: T) -> T:
         """Floating parameters and buffers as float32."""

@@ -93,8 +93,9 @@ def _divide(x, y):
     def in_double(x, y):
         a, b = _parts(x)
         c, d = _parts(y)
-        scale = 1.0 / (c * c + d * d)
-        return complex((a * c + b * d) * scale, (b * c - a * d) * scale)
+        size = c * c + d * d
+        x, y = select(size == 0, a, a * c + b * d), select(size == 0, b, b * c - a * d)
+        return complex(x / size, y / size)
 
     def scaled(x, y):
         a, b = _parts(x)
