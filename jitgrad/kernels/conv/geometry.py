@@ -22,7 +22,7 @@ Triple = tuple[int, ...]  # one number for each of three spatial dimensions
 
 BLOCK_BYTES = 256 << 10  # of a block of the input: a part of the second cache
 PANEL_BYTES = 64 << 10  # of packed gradients
-MOST_MASKS = 1 << 16  # words of masks that a spec may have
+MOST_MASKS = 1 << 18  # words of masks that are looked at; few of them differ
 
 
 @dataclass(frozen=True)
@@ -205,11 +205,9 @@ class Blocks:
         d, h, w = (a - b for a, b in zip(tap.shift, self.low, strict=True))
         return phase * self.phase + d * self.plane + h * self.line + w * self.size
 
-    def masks(self, view: View, reading: Reading, sizes: Triple, lanes: int) -> list[np.ndarray]:
-        """For each plane of results the lanes of each tile whose taps lie inside the input.
-
-        [tiles, taps, vectors] words of bits, for the tiles of template.SWEEP.
-        """
+    def masks(self, view: View, reading: Reading, sizes: Triple, lanes: int) -> np.ndarray:
+        """Which lanes read what lies inside the input: [planes, tiles, taps, vectors] words of
+        bits, for the tiles of template.SWEEP."""
         _, lines, width = view.size
         total = (lines - 1) * self.pitch + width
         places = []
@@ -234,4 +232,4 @@ class Blocks:
             packed = np.zeros((*bits.shape[:3], 8), np.uint8)
             packed[..., : lanes // 8] = np.packbits(bits, -1, "little")
             planes.append(packed.view(np.int64)[..., 0])
-        return planes
+        return np.stack(planes)

@@ -184,15 +184,22 @@ def windows(
         start = sum(f * o for f, o in zip(view.first, o_steps, strict=True))
         masks = [0, 0]
         if blocks.masked and view.taps:
-            planes = blocks.masks(view, reading, three(x.shape[2:], 1), machine.lanes)
-            words = np.stack(planes)
-            masks = [spec.table(words.ravel().tolist()), words[0].size]
+            words = blocks.masks(view, reading, three(x.shape[2:], 1), machine.lanes)
+            masks = [_shared(spec, words), words.shape[1]]
         subs += [start, *view.size, *steps, spec.table(taps), len(view.taps), *masks]
     spec.set(subs=spec.table(subs))
     work = (
         out.numel * channels * prod(kernel) // prod(three(geometry.stride, 1) if adjoint else (1,))
     )
     return launcher(core(kind, machine), spec.array(), work)
+
+
+def _shared(spec: _Spec, masks: np.ndarray) -> int:
+    """Add a table with the place of each tile's masks, which many of them share."""
+    of_tiles = masks.reshape(masks.shape[0] * masks.shape[1], -1)
+    kinds, which = np.unique(of_tiles, axis=0, return_inverse=True)
+    first = spec.table(kinds.ravel().tolist())
+    return spec.table((first + kinds.shape[1] * which.ravel()).tolist())
 
 
 def _lines_ahead(blocks: Blocks, x: Layout, groups: int, sweeps: int) -> int:

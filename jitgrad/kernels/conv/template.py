@@ -35,7 +35,7 @@ o_n o_g o_row subs sub_number
 out_d out_h out_w y_n y_g y_c y_d y_h taps tap_rows parts padded panel
 """.split()
 
-SUB_FIELDS = "offset size_d size_h size_w o_d o_h o_w taps count masks plane_masks".split()
+SUB_FIELDS = "offset size_d size_h size_w o_d o_h o_w taps count masks plane_tiles".split()
 
 HEADER = """
 from numba import njit, {dtype} as T
@@ -115,9 +115,8 @@ def sweep(spec, sub, z, base, weights, bias, target, lines, width, first, last, 
     taps = spec + 8 * s[f + SUB_TAPS]
     count = s[f + SUB_COUNT]
     o_h, o_w = s[f + SUB_O_H], s[f + SUB_O_W]
-    masks, mask_step = buffer, 0
-    if s[MASKED]:
-        masks, mask_step = spec + 8 * (s[f + SUB_MASKS] + z * s[f + SUB_PLANE_MASKS]), 16
+    masks, mask_step = buffer, 16 * s[MASKED]
+    entry = s[f + SUB_MASKS] + z * s[f + SUB_PLANE_TILES]
     place = 0
     while place < total:
         line = place // pitch
@@ -129,7 +128,10 @@ def sweep(spec, sub, z, base, weights, bias, target, lines, width, first, last, 
             vectors //= 2
         columns = vectors * LANES
         low = line * pitch - place
-        if not s[MASKED]:  # whatever lies before the end may be read
+        if s[MASKED]:
+            masks = spec + 8 * s[entry]
+            entry += 1
+        else:  # whatever lies before the end may be read
             for j in range(vectors):
                 left = total - place - j * LANES
                 words(masks)[j] = -1 if left >= LANES else (1 << max(left, 0)) - 1
@@ -158,8 +160,6 @@ def sweep(spec, sub, z, base, weights, bias, target, lines, width, first, last, 
                                        min(columns, low + r * pitch + width)):
                             at(at_row + (x - low - r * pitch) * o_w)[0] = values[x]
         place += columns
-        if s[MASKED]:
-            masks += 16 * count
 '''
 
 NARROW = '''
