@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -404,3 +407,30 @@ def test_gradients_go_through() -> None:
         return n.std(n.concat([y, n.astype(n.clip(y, 0, 4), n.float64)], axis=0), axis=(0, 1))
 
     assert jg.autograd.gradcheck(function, (x,))
+
+
+SCIPY = """
+import numpy as np, jitgrad as jg
+from scipy import signal, special, stats
+
+a = np.random.default_rng(0).normal(size=(6, 4))
+for f in (
+    lambda x: stats.skew(x, axis=0),
+    lambda x: stats.zscore(x),
+    lambda x: stats.ttest_1samp(x, 0.0).statistic,
+    lambda x: special.logsumexp(x, axis=1),
+    lambda x: signal.detrend(x),
+):
+    got = f(jg.tensor(a))
+    assert isinstance(got, jg.Tensor)
+    assert np.allclose(got.numpy(), f(a))
+assert jg.autograd.gradcheck(stats.kurtosis, (jg.tensor(a[:, 0], requires_grad=True),))
+"""
+
+
+def test_scipy_runs_on_it_with_gradients() -> None:
+    """SciPy takes arrays of the standard if told so before it is imported."""
+    pytest.importorskip("scipy", minversion="1.16")
+    subprocess.run(
+        [sys.executable, "-c", SCIPY], env={**os.environ, "SCIPY_ARRAY_API": "1"}, check=True
+    )
