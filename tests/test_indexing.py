@@ -384,6 +384,23 @@ def test_writes_through_views_agree() -> None:
 
 
 @pytest.mark.oracle
+def test_writes_that_nobody_records_agree() -> None:
+    def run(lib: Any, x: Any, v: Any, w: Any) -> Any:
+        before = x._version
+        with lib.no_grad():
+            view = x[:, 1]
+        for _ in range(2):  # the second write finds a plan
+            x[i(lib, 2, 0, 2)] = v
+            x[i(lib, [1, -1])] = w
+            x[i(lib, 3)[None]] = -1.5
+            x[i(lib, 1, 0)] = x[1:3].clone()
+        return x, view, lib.tensor(x._version - before)
+
+    for layout in ("contiguous", "transposed", "gapped"):
+        x = arg((4, 3), requires_grad=False, layout=layout)
+        check(run, x, arg((3, 3), requires_grad=False), arg((1, 3), requires_grad=False))
+
+
 def test_writes_into_a_plain_tensor_make_it_require_grad() -> None:
     def write(lib: Any, v: Any) -> Any:
         x, y = lib.zeros(3, 2, dtype=lib.float64), lib.zeros(3, 2, dtype=lib.float64)

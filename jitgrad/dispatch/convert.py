@@ -258,25 +258,31 @@ _FILL_NUMBER = node_class(
 _unchecked = PlanCache()  # of writes whose layouts need no further checks
 
 
-def _overwritten(self: Tensor, source: Tensor, name: str) -> bool:
-    """The short way to replace every element, where there is nothing to check or to record."""
+def writes_freely(self: Tensor, source: Tensor) -> bool:
+    """Whether ``source`` may be written to a tensor without a record, and nothing forbids it but
+    perhaps their layouts."""
     mode = modes.mode
     if mode > GRAD or (
         mode
         and ((self.tracked and requires_grad(self)) or (source.tracked and requires_grad(source)))
     ):
         return False
-    plan = _unchecked.get((source.layout, self.layout))
-    storage, counter = self.storage, self.counter
-    if (
-        plan is None
-        or source.storage is storage
-        or counter is INFERENCE_COUNTER
+    storage = self.storage
+    return not (
+        source.storage is storage
+        or self.counter is INFERENCE_COUNTER
         or storage.owner.__class__ is ReadOnly
-    ):
+    )
+
+
+def _overwritten(self: Tensor, source: Tensor, name: str) -> bool:
+    """The short way to replace every element, where there is nothing to check or to record."""
+    plan = _unchecked.get((source.layout, self.layout))
+    if plan is None or not writes_freely(self, source):
         return False
     run, spec = plan
-    run(spec, source.storage.buffer, source.offset, storage.buffer, self.offset)
+    run(spec, source.storage.buffer, source.offset, self.storage.buffer, self.offset)
+    counter = self.counter
     counter.version += 1
     counter.writer = errors.writer(name, 3)
     return True

@@ -29,6 +29,7 @@ from ..layout import (
 from ..ops.table import Structured
 from ..state import modes
 from ..tensor import Tensor
+from .convert import writes_freely
 from .make import fresh
 from .places import (
     MASKS,
@@ -451,6 +452,58 @@ def _index_put(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 
 index_put, index_put_ = writer("index_put", preserve=True)(_index_put)
+
+_put_row_plans = PlanCache()
+
+
+def put_rows_(self: Tensor, rows: Tensor, values: Tensor) -> bool:
+    """``self[rows] = values`` the short way, planned by the layouts; whether it was done.
+
+    Left to :func:`index_put_`: what is recorded or may raise, and rows that count from the end.
+    """
+    key = (self.layout, rows.layout, values.layout)
+    plan = _put_row_plans.get(key)
+    if plan is None:
+        plan = _put_row_plans.add(key, _put_row_plan(*key))
+    run, spec, size = plan
+    if not size or not writes_freely(self, values) or rows.storage is self.storage:
+        return False
+    low, high = extremes(rows)
+    if low < 0 or high >= size:
+        return False
+    run(
+        spec,
+        rows.storage.buffer,
+        rows.offset,
+        self.storage.buffer,
+        self.offset,
+        values.storage.buffer,
+        values.offset,
+    )
+    counter = self.counter
+    counter.version += 1
+    counter.writer = errors.writer("index_put_", 3)
+    return True
+
+
+def _put_row_plan(of: Layout, rows: Layout, given: Layout) -> tuple[Any, Any, int]:
+    """Driver, spec and number of rows of a write; no rows where it needs the checks of others."""
+    shape = (*rows.shape, *of.shape[1:])
+    fits = of.dense and given.dtype.plain is of.dtype.plain and broadcasts(given.shape, shape)
+    if not fits or not of.numel or not rows.numel:
+        return None, None, 0
+    inner = (0,) * (of.ndim - 1)
+    run, spec = kernels.move(
+        "put",
+        of.dtype,
+        shape,
+        (*rows.strides, *inner),
+        ((0,) * rows.ndim) + of.strides[1:],
+        expand_strides(given.shape, given.strides, shape),
+        of.strides[0],
+        given=given.dtype,
+    )
+    return run, spec, of.shape[0]
 
 
 def _index_accumulated(zeros: Tensor, indices: Indices, values: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from ..state import GRAD, modes
 from ..storage import INFERENCE_COUNTER
 from ..tensor import Tensor
 from . import convert
-from .index import MASKS, index, index_put_
+from .index import MASKS, index, index_put_, put_rows_
 from .make import NUMBERS, check_fits, constant, dense, python_number
 from .plans import PlanCache
 from .view import view_of
@@ -460,7 +460,8 @@ def setitem(self: Tensor, item: Any, value: Any) -> None:
         _assign(quick[0], value)
         return
     if kind is Tensor and _is_index(item, self):
-        index_put_(self, (item,), _stripped(value))
+        if not put_rows_(self, item, value):
+            index_put_(self, (item,), _stripped(value))
         return
     target, indices = apply(self, as_tuple(item))
     if indices is None:
