@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 from .. import errors
-from ..dtypes import FLOATING, dtype
+from ..dtypes import FLOATING, dtype, float32
 from ..kernels import elementwise
 from ..kernels import normalization as kernels
 from ..kernels.normalization import Form
@@ -47,7 +47,7 @@ def _gradients(
 ) -> tuple[Tensor | None, ...]:
     """The gradients for input, weight and bias, by one kernel or by recorded operations."""
     if modes.mode:
-        return _recorded(grad, input, weight, statistics, plan.form, wanted)
+        return _recorded(grad, input, weight, statistics, plan, wanted)
     sums = wanted[1] or wanted[2]
     grad, x, weight = _plain(grad), _plain(input), _plain(weight)
     result = fresh(plan.out)
@@ -73,7 +73,7 @@ def _gradients(
         return result, None, None
     if plan.parts.shape[0] != 1 or not plan.out.numel:
         (parts,) = reduced("sum", (parts,), (0,), (plan.parts.dtype,))
-    d, of = plan.out.dtype, plan.weights
+    d, of = plan.affine, plan.weights
     both = []  # a gradient is memory of its own: what remains of the other's is small
     for i in (0, 1):
         memory = parts.storage.buffer[i * of.nbytes : (i + 1) * of.nbytes]
@@ -83,11 +83,12 @@ def _gradients(
 
 
 def _recorded(
-    grad: Tensor, input: Tensor, weight: Tensor, statistics: Tensor, form: Form, wanted: Any
+    grad: Tensor, input: Tensor, weight: Tensor, statistics: Tensor, plan: _Plan, wanted: Any
 ) -> tuple[Tensor | None, ...]:
     """:func:`_gradients` by operations that are themselves differentiable."""
-    d = input.layout.dtype
-    input, grad, weight = (to(x, d.compute) for x in (input, grad, weight))
+    form, wide = plan.form, input.layout.dtype.compute
+    dtypes = (input.layout.dtype, plan.affine, plan.affine)
+    input, grad, weight = (to(x, wide) for x in (input, grad, weight))
     x, g = reshape(input, form.shape), reshape(grad, form.shape)
     shape = tuple(n if d in form.affine else 1 for d, n in enumerate(form.shape))
     scale = reshape(weight, shape) if weight.layout.ndim else weight
@@ -115,7 +116,7 @@ def _recorded(
         results[1] = reshape(sum_of(g * normal, others), form.weight_shape)
     if wanted[2]:
         results[2] = reshape(sum_of(g, others), form.weight_shape)
-    return tuple(x if x is None else to(x, d) for x in results)
+    return tuple(x if x is None else to(x, d) for x, d in zip(results, dtypes, strict=True))
 
 
 def _row(name: str, node: str) -> type[StructuredNode]:
@@ -134,17 +135,19 @@ class _Plan:
     """How to normalise an input of one layout.
 
     Attributes:
+        affine: the dtype of weight and bias.
         out, statistics, weights: the layouts of the result, the statistics, a weight's gradient.
         parts: of what the gradients of weight and bias are summed up from.
         run: the forward kernel.
     """
 
-    __slots__ = ("_backward", "_weighted", "form", "out", "outcome", "parts", "run", "statistics",
-                 "weights")  # fmt: skip
+    __slots__ = ("_backward", "_weighted", "affine", "form", "out", "outcome", "parts", "run",
+                 "statistics", "weights")  # fmt: skip
 
-    def __init__(self, form: Form, of: Layout, weighted: bool) -> None:
+    def __init__(self, form: Form, of: Layout, affine: dtype, weighted: bool) -> None:
         wide = of.dtype.compute
         self.form = form
+        self.affine = affine
         self.out = dense_layout(of.shape, of.dtype)
         self.statistics = dense_layout((kernels.STATISTICS, form.lines), wide)
         self.weights = dense_layout(form.weight_shape, wide)
@@ -153,15 +156,15 @@ class _Plan:
         self.parts = dense_layout((slots, 2, self.weights.numel), wide)
         self._weighted = weighted  # a vector and a number have different steps
         self._backward: dict[bool, Any] = {}
-        self.run = kernels.forward(form, of.dtype, weighted).run
-        affine = dense_layout(form.weight_shape if weighted else (), of.dtype)
-        self.outcome = Outcome((of, affine, affine), (self.out,))
+        self.run = kernels.forward(form, of.dtype, affine, weighted).run
+        weight = dense_layout(form.weight_shape if weighted else (), affine)
+        self.outcome = Outcome((of, weight, weight), (self.out,))
 
     def backward(self, sums: bool) -> Any:
         """The backward kernel, with the gradients of weight and bias or without."""
         run = self._backward.get(sums)
         if run is None:
-            program = kernels.backward(self.form, self.out.dtype, self._weighted, sums)
+            program = kernels.backward(self.form, self.out.dtype, self.affine, self._weighted, sums)
             run = self._backward[sums] = program.run
         return run
 
@@ -195,9 +198,9 @@ def _normalized(
     return result, statistics
 
 
-def _affine(weight: Tensor | None, bias: Tensor | None, of: Layout, shape: Any) -> Any:
+def _affine(weight: Tensor | None, bias: Tensor | None, plan: _Plan) -> Any:
     """Weight and bias, or what stands for them: both vectors, or both numbers."""
-    d = of.dtype
+    d, shape = plan.affine, plan.form.weight_shape
     if weight is None and bias is None:
         return number(1, d), number(0, d)
     if weight is None:
@@ -215,13 +218,25 @@ def _filled(value: int, shape: Any, d: dtype) -> Tensor:
     return result
 
 
-def _check_affine(of: Layout, *parts: Tensor | None) -> None:
-    for x in parts:
-        if x is not None and x.layout.dtype.plain is not of.dtype.plain:
+def _affine_dtype(of: Layout, *parts: Tensor | None) -> dtype:
+    """The dtype of weight, bias and running estimates, given or not.
+
+    All have that of the input, or float32 where it has 16 bits.
+    """
+    d = of.dtype.plain
+    given = [x.layout.dtype.plain for x in parts if x is not None]
+    if d.itemsize == 2 and float32 in given:
+        d = float32
+    for other in given:
+        if other is not d:
+            rule = "all inputs must share same datatype"
+            if of.dtype.itemsize <= 4:
+                rule = "expect parameter to have scalar type of Float"
             raise RuntimeError(
-                "mixed dtype (CPU): all inputs must share same datatype. Got an input of "
-                f"{of.dtype.name} and a weight, bias or running estimate of {x.layout.dtype.name}"
+                f"mixed dtype (CPU): {rule}. Got an input of {of.dtype.name} and a weight, bias or "
+                f"running estimate of {other.name}"
             )
+    return d
 
 
 _plans = PlanCache()
@@ -240,8 +255,9 @@ def _along_last(
             x, w, b = unflipped(input), unflipped(weight), unflipped(bias)
             return _along_last(name, cls, x, normalized_shape, w, b, eps)
         form = _form_along_last(name, of, shape, weight, bias, eps, cls is _LAYER)
-        plan = _plans.add(key, _Plan(form, of, weight is not None or bias is not None))
-    scale, shift = _affine(weight, bias, of, shape)
+        affine = _affine_dtype(of, weight, bias)
+        plan = _plans.add(key, _Plan(form, of, affine, weight is not None or bias is not None))
+    scale, shift = _affine(weight, bias, plan)
     return _normalized(plan, cls, (input, scale, shift))
 
 
@@ -267,7 +283,6 @@ def _form_along_last(
         )
     if not of.dtype.is_floating_point:
         raise errors.unsupported("LayerNormKernelImpl" if centered else name, of.dtype)
-    _check_affine(of, weight, bias)
     size = prod(shape)
     rows = prod(of.shape[: of.ndim - len(shape)])
     return Form((rows, size), (1,), (1,), eps, centered, weight_shape=shape)
@@ -313,7 +328,7 @@ def native_layer_norm(
     result, statistics = _along_last("native_layer_norm", _LAYER, input, shape, weight, bias, eps)
     lead = input.layout.ndim - len(shape)
     kept = (*input.layout.shape[:lead], *(1 for _ in shape))
-    d = input.layout.dtype
+    d = _affine_dtype(input.layout, weight, bias)
     return result, _copied(statistics, 0, kept, d), _copied(statistics, 1, kept, d)
 
 
@@ -362,8 +377,9 @@ def _group(
             x, w, b = unflipped(input), unflipped(weight), unflipped(bias)
             return _group(x, groups, w, b, eps)
         form = _group_form(of, groups, weight, bias, eps)
-        plan = _plans.add(key, _Plan(form, of, weight is not None or bias is not None))
-    scale, shift = _affine(weight, bias, of, plan.form.weight_shape)
+        affine = _affine_dtype(of, weight, bias)
+        plan = _plans.add(key, _Plan(form, of, affine, weight is not None or bias is not None))
+    scale, shift = _affine(weight, bias, plan)
     return _normalized(plan, _GROUP, (input, scale, shift))
 
 
@@ -389,7 +405,6 @@ def _group_form(of: Layout, groups: int, weight: Any, bias: Any, eps: float) -> 
             )
     if not of.dtype.is_floating_point:
         raise errors.unsupported("GroupNormKernelImpl", of.dtype)
-    _check_affine(of, weight, bias)
     shape = (n, groups, channels // groups, prod(of.shape[2:]))
     return Form(shape, (2, 3), (1, 2), eps, weight_shape=(channels,))
 
@@ -424,6 +439,7 @@ def native_group_norm(
     """:func:`group_norm` of [N, C, ...], with the groups' means and reciprocal deviations."""
     result, _ = _group(input, group, weight, bias, eps)
     groups = reshape(input, (N, group, C // group * HxW))
+    groups = to(groups, _affine_dtype(input.layout, weight, bias))
     centre = mean_of(groups, -1)
     deviation = groups - centre.unsqueeze(-1)
     rstd = functions["rsqrt"](mean_of(deviation * deviation, -1) + eps)
@@ -467,7 +483,6 @@ def _batch_form(
             raise RuntimeError(f"{which} should contain {channels} elements not {x.layout.numel}")
     if not of.dtype.is_floating_point:
         raise errors.unsupported("batch_norm", of.dtype)
-    _check_affine(of, *running, *affine)
     shape = (of.shape[0], channels, prod(of.shape[2:]))
     return Form(shape, (0, 2), (1,), eps, given=given, weight_shape=(channels,))
 
@@ -485,8 +500,9 @@ def _batch(
             x, w, b = unflipped(input), unflipped(weight), unflipped(bias)
             return _batch(x, running_mean, running_var, w, b, training, momentum, eps)
         form = _batch_form(of, (running_mean, running_var), (weight, bias), not training, eps)
-        plan = _plans.add(key, _Plan(form, of, weight is not None or bias is not None))
-    scale, shift = _affine(weight, bias, of, plan.form.weight_shape)
+        affine = _affine_dtype(of, running_mean, running_var, weight, bias)
+        plan = _plans.add(key, _Plan(form, of, affine, weight is not None or bias is not None))
+    scale, shift = _affine(weight, bias, plan)
     if not training:
         assert running_mean is not None and running_var is not None
         statistics = fresh(plan.statistics)
@@ -543,7 +559,7 @@ def native_batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps
     )
     shape = (input.layout.shape[1],) if training else (0,)
-    d = input.layout.dtype
+    d = _affine_dtype(input.layout, running_mean, running_var, weight, bias)
     results = result, _copied(statistics, 0, shape, d), _copied(statistics, 1, shape, d)
     if out is None:
         return results

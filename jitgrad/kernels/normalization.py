@@ -76,7 +76,7 @@ _HEAD = """
 import numpy as np
 from numba import njit
 from jitgrad.kernels.abi import {pointers}, p_int64, p_float64, scratch_{t}, scratch_float64
-T, S, SIZE, WIDE, BLOCK, ROWS = {T}, {S}, {size}, {wide}, 1024, 256
+T, S, SIZE, AFFINE, WIDE, BLOCK, ROWS = {T}, {S}, {size}, {affine}, {wide}, 1024, 256
 fast = {{"reassoc", "contract", "nsz"}}
 """
 
@@ -108,7 +108,7 @@ def squares(p, step, mean, n):
 
 @njit(error_model="numpy", fastmath={{"contract"}})
 def write(p0, r0, p1, p2, r1, p3, mean, rstd, n):
-    x, w, b, y = p_{t}(p0), p_{t}(p1), p_{t}(p2), p_{t}(p3)
+    x, w, b, y = p_{t}(p0), p_{v}(p1), p_{v}(p2), p_{t}(p3)
     if r1 == 0:
         scale, shift = w[0] * rstd, b[0]
         for i in range(n):
@@ -140,15 +140,15 @@ def kernel({arguments}, n, extras):
             p_{s}(p4 + 2 * apart)[0] = T(exact / (count - 1))
         mean, rstd = means[0], rstds[0]
         for i in range(outer):
-            a, w = i * i0 * SIZE, i * i1 * SIZE
-            write(p0 + a, j0, p1 + w, p2 + i * i2 * SIZE, j1, p3 + a, mean, rstd, inner)
+            a, w, b = i * i0 * SIZE, i * i1 * AFFINE, i * i2 * AFFINE
+            write(p0 + a, j0, p1 + w, p2 + b, j1, p3 + a, mean, rstd, inner)
         {advance}
 """
 
 _FORWARD_COLUMNS = """
 def kernel({arguments}, n, extras):
     {unpack}
-    x, w, b, y = p_{t}(p0), p_{t}(p1), p_{t}(p2), p_{t}(p3)
+    x, w, b, y = p_{t}(p0), p_{v}(p1), p_{v}(p2), p_{t}(p3)
     means, rstds, spreads = p_{s}(p4), p_{s}(p4 + apart), p_{s}(p4 + 2 * apart)
     part, exact = scratch_{t}({tile}), scratch_float64({tile})
     for first in range(0, n, {tile}):
@@ -189,7 +189,7 @@ def kernel({arguments}, n, extras):
 _BACKWARD_ROWS = """
 @njit(error_model="numpy", fastmath=fast)
 def totals(p0, p1, r0, p2, r2, mean, n):
-    g, x, w = p_{t}(p0), p_{t}(p1), p_{t}(p2)
+    g, x, w = p_{t}(p0), p_{t}(p1), p_{v}(p2)
     plain, weighted = T(0), T(0)
     if r2 == 0:
         for i in range(n):
@@ -205,7 +205,7 @@ def totals(p0, p1, r0, p2, r2, mean, n):
 
 @njit(error_model="numpy", fastmath={{"contract"}})
 def write(p0, p1, r0, p2, r2, p4, mean, rstd, c1, c2, n):
-    g, x, w, y = p_{t}(p0), p_{t}(p1), p_{t}(p2), p_{t}(p4)
+    g, x, w, y = p_{t}(p0), p_{t}(p1), p_{v}(p2), p_{t}(p4)
     if r2 == 0:
         scale = w[0]
         for i in range(n):
@@ -238,7 +238,7 @@ def kernel({arguments}, n, extras):
         for i in range(outer if sums or not given else 0):
             v0, v1 = 0.0, 0.0
             for j in range(0, inner, BLOCK):
-                a, w = (i * i0 + j * j0) * SIZE, (i * i2 + j * j2) * SIZE
+                a, w = (i * i0 + j * j0) * SIZE, (i * i2 + j * j2) * AFFINE
                 t0, t1 = totals(p0 + a, p1 + a, j0, p2 + w, j2, mean, min(BLOCK, inner - j))
                 v0 += np.float64(t0)
                 v1 += np.float64(t1)
@@ -249,7 +249,7 @@ def kernel({arguments}, n, extras):
                         weights[0], biases[0] = S(0), S(0)
                     weights[0] += S(v1 * np.float64(rstd))
                     biases[0] += S(v0)
-                scale = np.float64(p_{t}(p2 + i * i2 * SIZE)[0])
+                scale = np.float64(p_{v}(p2 + i * i2 * AFFINE)[0])
                 v0 *= scale
                 v1 *= scale
             plain += v0
@@ -257,8 +257,8 @@ def kernel({arguments}, n, extras):
         c1 = T(plain / count) if centered and not given else T(0)
         c2 = T(weighted / count * np.float64(rstd) * np.float64(rstd)) if not given else T(0)
         for i in range(outer):
-            a = i * i0 * SIZE
-            write(p0 + a, p1 + a, j0, p2 + i * i2 * SIZE, j2, p4 + a, mean, rstd, c1, c2, inner)
+            a, w = i * i0 * SIZE, i * i2 * AFFINE
+            write(p0 + a, p1 + a, j0, p2 + w, j2, p4 + a, mean, rstd, c1, c2, inner)
             if sums and j2 != 0:
                 w = i * i5 * WIDE
                 add(p0 + a, p1 + a, j0, p5 + w, p6 + w, j5, mean, rstd, anew, inner)
@@ -269,7 +269,7 @@ _BACKWARD_COLUMNS = """
 def kernel({arguments}, n, extras):
     {unpack}
     sums = e[at + 5]
-    g, x, w, y = p_{t}(p0), p_{t}(p1), p_{t}(p2), p_{t}(p4)
+    g, x, w, y = p_{t}(p0), p_{t}(p1), p_{v}(p2), p_{t}(p4)
     means, rstds, weights, biases = p_{s}(p3), p_{s}(p3 + apart), p_{s}(p5), p_{s}(p6)
     c1, c2 = scratch_{t}({tile}), scratch_{t}({tile})
     plain, weighted = scratch_float64({tile}), scratch_float64({tile})
@@ -310,31 +310,31 @@ _SOURCES = {
     "forward": (_FORWARD_ROWS, _FORWARD_COLUMNS),
     "backward": (_BACKWARD_ROWS, _BACKWARD_COLUMNS),
 }
-# Which operands there are; those in the dtype of statistics are named "wide".
+# Of what size the elements of the operands are: those of the input, of weights, of statistics.
 _OPERANDS = {
-    "forward": ("x", "weight", "bias", "y", "wide"),
-    "backward": ("grad", "x", "weight", "wide", "y", "wide", "wide"),
+    "forward": ("SIZE", "AFFINE", "AFFINE", "SIZE", "WIDE"),
+    "backward": ("SIZE", "SIZE", "AFFINE", "WIDE", "SIZE", "WIDE", "WIDE"),
 }
 
 
 @functools.cache
-def _kernel(kind: str, t: dtype, columns: bool) -> int:
+def _kernel(kind: str, t: dtype, v: dtype, columns: bool) -> int:
     operands = list(enumerate(_OPERANDS[kind]))
     steps = "; ".join(f"i{i}, j{i} = e[{2 + 2 * i}], e[{3 + 2 * i}]" for i, _ in operands)
-    sizes = ["WIDE" if what == "wide" else "SIZE" for _, what in operands]
     names = {
         "t": t.name,
         "s": t.compute.name,
+        "v": v.name,
         "tile": TILE,
         "arguments": ", ".join(f"{a}{i}" for a in "ps" for i, _ in operands),
-        "advance": "; ".join(f"p{i} += s{i} * {size}" for i, size in enumerate(sizes)),
-        "skip": "; ".join(f"p{i} += skipped * s{i} * {size}" for i, size in enumerate(sizes)),
+        "advance": "; ".join(f"p{i} += s{i} * {size}" for i, size in operands),
+        "skip": "; ".join(f"p{i} += skipped * s{i} * {size}" for i, size in operands),
         "unpack": _UNPACK.format(steps=steps, at=2 + 2 * len(operands)),
     }
-    pointers = ", ".join(sorted({f"p_{t.name}", f"p_{t.compute.name}"}))
+    pointers = ", ".join(sorted({f"p_{d.name}" for d in (t, t.compute, v)}))
     head = _HEAD.format(
         t=t.name, pointers=pointers, T=numpy_name(t), S=numpy_name(t.compute), size=t.itemsize,
-        wide=t.compute.itemsize,
+        affine=v.itemsize, wide=t.compute.itemsize,
     )  # fmt: skip
     return cache.kernel(head + _SOURCES[kind][columns].format(**names), len(operands))
 
@@ -363,15 +363,17 @@ def _loops(form: Form, t: dtype, strides: Sequence[Strides]) -> _Loops:
     return _Loops(lines, columns, extras, 4 * count)
 
 
-def _itemsizes(kind: str, t: dtype) -> list[int]:
-    return [t.compute.itemsize if what == "wide" else t.itemsize for what in _OPERANDS[kind]]
+def _itemsizes(kind: str, t: dtype, v: dtype) -> list[int]:
+    sizes = {"SIZE": t.itemsize, "AFFINE": v.itemsize, "WIDE": t.compute.itemsize}
+    return [sizes[size] for size in _OPERANDS[kind]]
 
 
-def forward(form: Form, t: dtype, weighted: bool) -> Program:
+def forward(form: Form, t: dtype, v: dtype, weighted: bool) -> Program:
     """The program of the forward kernel; all operands row-major, of dtype ``t`` (statistics: of its
     ``compute``).
 
     Args:
+        v: the dtype of weight and bias: ``t`` or its ``compute``.
         weighted: whether weight and bias are there; else they are single numbers.
     """
     full, nothing = contiguous_strides(form.shape), (0,) * len(form.shape)
@@ -381,9 +383,9 @@ def forward(form: Form, t: dtype, weighted: bool) -> Program:
     builder = Builder(len(_OPERANDS["forward"]))
     if 0 not in form.shape:
         builder.launch(
-            _kernel("forward", t, loops.columns),
+            _kernel("forward", t, v, loops.columns),
             loops.lines.merged(in_order=True),
-            _itemsizes("forward", t),
+            _itemsizes("forward", t, v),
             builder.operands,
             extras=loops.extras,
             work=loops.work,
@@ -403,7 +405,7 @@ def _shared(form: Form) -> bool:
     return set(form.affine) <= set(form.along)
 
 
-def backward(form: Form, t: dtype, weighted: bool, sums: bool) -> Program:
+def backward(form: Form, t: dtype, v: dtype, weighted: bool, sums: bool) -> Program:
     """The program of the backward kernel; operands as for :func:`forward`.
 
     The parts of the gradients of weight and bias are [slots, 2, weights], in the dtype of
@@ -428,9 +430,9 @@ def backward(form: Form, t: dtype, weighted: bool, sums: bool) -> Program:
 
     def launch(lines: Nest, skipped: int, slot: int, whole: bool) -> None:
         builder.launch(
-            _kernel("backward", t, loops.columns),
+            _kernel("backward", t, v, loops.columns),
             lines,
-            _itemsizes("backward", t),
+            _itemsizes("backward", t, v),
             builder.operands,
             extras=[*loops.extras, int(sums), skipped, slot],
             work=loops.work,

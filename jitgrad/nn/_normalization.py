@@ -28,8 +28,6 @@ def layer_norm(
     Raises:
         RuntimeError: for shapes or dtypes that do not fit.
     """
-    if input.layout.dtype.itemsize == 2 and _kept_wide(weight, bias):
-        return layer_norm(input.float(), normalized_shape, weight, bias, eps).to(input.dtype)
     return normalization.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -40,15 +38,10 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:
     """``x / sqrt(mean(x ** 2) + eps) * weight`` over the last dimensions."""
-    if input.layout.dtype.itemsize == 2 and _kept_wide(weight):
+    wide = weight is not None and weight.layout.dtype is float32
+    if input.layout.dtype.itemsize == 2 and wide:
         return rms_norm(input.float(), normalized_shape, weight, eps).to(input.dtype)
     return normalization.rms_norm(input, normalized_shape, weight, eps)
-
-
-def _kept_wide(*parts: Tensor | None) -> bool:
-    """Whether all weights and estimates are in float32, as they may be for an input in 16 bits."""
-    given = [x for x in parts if x is not None]
-    return bool(given) and all(x.layout.dtype is float32 for x in given)
 
 
 def _check_count(count: int, what: str, size: Any) -> None:
@@ -81,8 +74,6 @@ def group_norm(
     if num_groups > 0:
         rest = (shape[0] * shape[1] // num_groups, num_groups, *shape[2:])
         _check_count(rest[0] * prod(rest[2:]), "value per channel", list(rest))
-    if input.layout.dtype.itemsize == 2 and _kept_wide(weight, bias):
-        return _group_norm(input.float(), num_groups, weight, bias, eps).to(input.dtype)
     return _group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -112,8 +103,6 @@ def batch_norm(
         shape = input.shape
         _check_count(shape[0] * prod(shape[2:]), "value per channel", shape)
     rest = (weight, bias, running_mean, running_var, training, momentum, eps)
-    if input.layout.dtype.itemsize == 2 and _kept_wide(*rest[:4]):
-        return normalization.batch_norm(input.float(), *rest).to(input.dtype)
     return normalization.batch_norm(input, *rest)
 
 
@@ -140,6 +129,4 @@ def instance_norm(
     if use_input_stats:
         _check_count(prod(input.shape[2:]), "spatial element", input.shape)
     rest = (weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
-    if input.layout.dtype.itemsize == 2 and _kept_wide(*rest[:4]):
-        return normalization.instance_norm(input.float(), *rest).to(input.dtype)
     return normalization.instance_norm(input, *rest)

@@ -256,3 +256,60 @@ def test_inputs_in_16_bits_with_parameters_in_float32(name: str) -> None:
     assert ours[0] == theirs[0]
     for a, b in zip(ours[1:], theirs[1:], strict=True):
         np.testing.assert_allclose(a, b, 0.05, 0.05 * np.abs(b).max())
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("given", ["all", "weight", "bias", "running", "none"])
+@pytest.mark.parametrize("training", [True, False])
+def test_batches_in_16_bits_by_parameters_in_float32(given: str, training: bool) -> None:
+    import torch
+
+    def run(lib: Any) -> list[Any]:
+        values = np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
+        x = lib.tensor(values).bfloat16().requires_grad_()
+        mean, var = (lib.tensor([a, 1.0, 2.0, 0.5]) for a in (0.25, 3.0))
+        if given == "none":  # then the estimates have the input's dtype
+            mean, var = mean.bfloat16(), var.bfloat16()
+        w = (
+            lib.tensor([1.0, -1.0, 0.5, 3.0]).requires_grad_()
+            if given in ("all", "weight")
+            else None
+        )
+        b = lib.tensor([0.5, 1.0, 2.0, 0.0]).requires_grad_() if given in ("all", "bias") else None
+        leaves = [t for t in (x, w, b) if t is not None]
+        y = lib.nn.functional.batch_norm(x, mean, var, w, b, training)
+        towards = lib.arange(24).reshape(2, 4, 3).to(y.dtype)
+        found = [y, mean, var]
+        grads = lib.autograd.grad(y, leaves, towards, create_graph=True)
+        found += grads
+        if given in ("all", "weight"):  # PyTorch's second gradient fails with a bias alone
+            total = sum(g.float().sin().sum() for g in grads)
+            seconds = lib.autograd.grad(total, leaves, allow_unused=True)
+            found += [g for g in seconds if g is not None and g.abs().max() > 0]
+        kinds = [type(y.grad_fn).__name__, *(str(t.dtype).split(".")[1] for t in found)]
+        native = lib.native_batch_norm(x, w, b, mean, var, training, 0.1, 1e-5)
+        kinds += [str(t.dtype).split(".")[1] for t in native]
+        return [kinds, *(t.detach().float().numpy() for t in found)]
+
+    ours, theirs = run(jg), run(torch)
+    assert ours[0] == theirs[0]
+    for a, b in zip(ours[1:], theirs[1:], strict=True):
+        np.testing.assert_allclose(a, b, 0.05, 0.05 * np.abs(b).max())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lib, f, x, w: f.batch_norm(x, w, w.bfloat16(), w, w),
+        lambda lib, f, x, w: f.batch_norm(x, w, w, w, w.bfloat16()),
+        lambda lib, f, x, w: f.batch_norm(x, None, None, w.double(), None, True),
+        lambda lib, f, x, w: f.layer_norm(x, (3,), w, w.bfloat16()),
+        lambda lib, f, x, w: f.group_norm(x, 1, w, w.double()),
+        lambda lib, f, x, w: f.instance_norm(x[..., None].expand(2, 3, 4), w, w, None, w.half()),
+    ],
+)
+def test_parameters_of_other_dtypes(call: Any) -> None:
+    check_raises(
+        lambda lib, x: call(lib, lib.nn.functional, x.bfloat16(), lib.ones(3)), (2, 3),
+        match="mixed dtype (CPU): expect parameter to have scalar type of Float",
+    )  # fmt: skip
