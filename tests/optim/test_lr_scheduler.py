@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import re
 import warnings
 import weakref
 from collections.abc import Callable
@@ -41,6 +42,7 @@ def nested(lib: Any, o: Any) -> Any:
 
 def make(name: str, **options: Any) -> tuple[str, Callable[[Any, Any], Any]]:
     described = ", ".join(f"{key}={value}" for key, value in options.items() if value is not None)
+    described = re.sub(r"<function <lambda> at \w+>", "lambda", described)  # the same every time
     return f"{name}({described})", lambda lib, o: getattr(lib.optim.lr_scheduler, name)(
         o, **options
     )

@@ -55,7 +55,7 @@ def test_elementwise_row(name: str, kind: str) -> None:
     row = ELEMENTWISE[name]
     shapes = [(2, 3)] * len(row.inputs)
     if kind == "broadcast":
-        shapes = [(2, 3), (3,), (2, 1), ()][: len(shapes)]
+        shapes = [(2, 3), (3,), (2, 1), (), (1,)][: len(shapes)]
     inputs = []
     for number, (which, shape) in enumerate(zip(row.inputs, shapes, strict=True)):
         if which in row.booleans:
