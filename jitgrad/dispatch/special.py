@@ -233,6 +233,22 @@ def round(self: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tens
     return _f[down](_f["round"](_f[up](self, scale)), scale, out=out)
 
 
+def _step(self: Tensor, values: Tensor) -> str:
+    """The row of a step: of bools it is ``self or values``."""
+    bools = isinstance(values, Tensor) and self.layout.dtype.category == dtypes.BOOL
+    return "logical_or" if bools and values.layout.dtype.category == dtypes.BOOL else "heaviside"
+
+
+def heaviside(self: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """0 below 0, 1 above, ``values`` at 0; no derivative."""
+    return _f[_step(self, values)](self, values, out=out)
+
+
+def heaviside_(self: Tensor, values: Tensor) -> Tensor:
+    """:func:`heaviside` in place."""
+    return inplace_function(_step(self, values))(self, values)
+
+
 def dist(self: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The ``p``-norm of ``self - other``, all dimensions together."""
     from .reduction import vector_norm
@@ -254,9 +270,9 @@ def rdiv(self: Tensor, other: Any) -> Any:
 
 METHODS = (
     "xlogy xlogy_ logit logit_ polygamma_ mvlgamma mvlgamma_ nan_to_num nan_to_num_ float_power "
-    "float_power_ ldexp ldexp_ frexp dist round round_"
+    "float_power_ heaviside heaviside_ ldexp ldexp_ frexp dist round round_"
 )
 FUNCTIONS = (
     "xlogy logit logit_ polygamma mvlgamma nan_to_num nan_to_num_ float_power ldexp frexp dist "
-    "fill round"
+    "fill heaviside round"
 )

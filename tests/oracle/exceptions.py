@@ -112,7 +112,6 @@ _BY_REASON: dict[str, tuple[str, ...]] = {
     "integers are promoted to float; PyTorch casts the logarithm back": (
         "masked.logsumexp: int64",
     ),
-    "not for bools": ("heaviside: bool",),
     "PyTorch lets the product enlarge the tensor": ("addbmm: in-place",),
     "jitgrad has no limit of 64 dimensions": (
         "amax: errors",
