@@ -21,6 +21,7 @@ from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..tensor import Tensor
 from . import convert
+from .composed import Composed
 from .elementwise import functions
 from .make import dense, strided
 from .matmul import matmul
@@ -782,21 +783,31 @@ def solve_triangular(
     return into("linalg.solve_triangular", result, out, (A, B))
 
 
+def _solved_twice(self: Tensor, L: Tensor, upper: bool) -> Tensor:
+    lower = _h(L) if upper else L
+    return solve_triangular(_h(lower), solve_triangular(lower, self, upper=False), upper=True)
+
+
+def _inverted(self: Tensor, upper: bool) -> Tensor:
+    factor = inv(self.triu() if upper else self.tril())
+    return matmul(factor, _h(factor)) if upper else matmul(_h(factor), factor)
+
+
+_CHOLESKY_SOLVE = Composed("cholesky_solve", "self L", _solved_twice, by_columns)
+_CHOLESKY_INVERSE = Composed("cholesky_inverse", "self", _inverted, by_columns)
+
+
 def cholesky_solve(
     B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """``X`` with ``(L @ L.H) @ X`` = ``B`` (with ``upper``: ``L.H @ L``)."""
-    lower = _h(L) if upper else L
-    half = solve_triangular(lower, B, upper=False)
-    return into("cholesky_solve", solve_triangular(_h(lower), half, upper=True), out, (B, L))
+    return into("cholesky_solve", _CHOLESKY_SOLVE(B, L, upper=upper), out, (B, L))
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the matrix whose Cholesky factor is ``L``."""
     _check("cholesky_inverse", L)
-    factor = inv(L.triu() if upper else L.tril())
-    result = matmul(factor, _h(factor)) if upper else matmul(_h(factor), factor)
-    return into("cholesky_inverse", result, out, (L,))
+    return into("cholesky_inverse", _CHOLESKY_INVERSE(L, upper=upper), out, (L,))
 
 
 def cond(self: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:

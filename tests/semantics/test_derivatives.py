@@ -252,6 +252,8 @@ STRUCTURED_CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     ),
     "cdist": (jg.cdist, [(2, 3), (3, 3)]),
     "pdist": (jg.pdist, [(3, 2)]),
+    "cholesky_solve": (lambda b, l: jg.cholesky_solve(b, l), [(2, 2), (2, 2)]),
+    "cholesky_inverse": (lambda l: jg.cholesky_inverse(l), [(2, 2)]),
     "pinv": (lambda x: jg.linalg.pinv(x), [(3, 2)]),
     "lu_factor": (lambda x: jg.linalg.lu_factor(x)[0], [(3, 3)]),
     "lu_factor_wide": (lambda x: jg.linalg.lu_factor(x)[0], [(2, 3)]),
