@@ -75,7 +75,15 @@ def layout(shape: Shape, strides: Strides, d: dtype) -> Layout:
 
 def dense_layout(shape: Shape, d: dtype) -> Layout:
     """The row-major layout of a shape, in memory that shows a dtype as it is (dtype.plain)."""
-    return layout(shape, contiguous_strides(shape), d.plain)
+    found = _dense.get((shape, d))
+    if found is None:
+        if len(_dense) >= _MAX_INTERNED:
+            _dense.clear()
+        found = _dense[shape, d] = layout(shape, contiguous_strides(shape), d.plain)
+    return found
+
+
+_dense: dict[tuple[Shape, dtype], Layout] = {}
 
 
 def parts(x: Layout) -> Layout:

@@ -130,6 +130,9 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
     Gradient: cast back to the dtype of ``self``.
     """
+    if not kwargs and len(args) == 1 and args[0].__class__ is dtypes.dtype:  # the common form
+        given = args[0].plain
+        return self if given is self.layout.dtype.plain else _cast(self, given, preserve_format)
     d = dtypes.dtype_argument("to", kwargs.pop("dtype", None))
     copy = kwargs.pop("copy", False)
     where = kwargs.pop("device", None)

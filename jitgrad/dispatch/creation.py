@@ -26,7 +26,16 @@ from ..storage import ReadOnly, Storage
 from ..tensor import Tensor, device, make, shape_argument
 from . import convert
 from .elementwise import resize_out
-from .make import check_fits, constant, dense, fresh, like_layout, python_number, strided
+from .make import (
+    NUMBERS,
+    check_fits,
+    constant,
+    dense,
+    fresh,
+    like_layout,
+    python_number,
+    strided,
+)
 from .plans import PlanCache
 
 
@@ -478,6 +487,9 @@ def scalar_tensor(value: Any, *, dtype: dtype | None = None, **options: Any) -> 
 def _numeric(name: str, *values: Any) -> list[Any]:
     numbers = []
     for value in values:
+        if value.__class__ in NUMBERS:
+            numbers.append(value)
+            continue
         number = python_number(value.item() if isinstance(value, Tensor) else value)
         if number is None:
             raise errors.argument(name, "start", "Number", value)

@@ -240,8 +240,13 @@ _BAG = node_class(
 )
 
 
-def _bag_numbers(offsets: Tensor, count: int, include_last: bool) -> tuple[np.ndarray, int]:
-    """For each of ``count`` indices the bag it is in, and how many bags there are."""
+def even_offsets(bags: int, length: int) -> Tensor:
+    """Where bags of the same length start."""
+    return _owned(np.arange(bags) * length)
+
+
+def _count_bags(offsets: Tensor, count: int, include_last: bool) -> int:
+    """How many bags there are; RuntimeError for offsets that are none of ``count`` indices."""
     starts = offsets._array()
     if starts.size and starts[0] != 0:
         raise RuntimeError(
@@ -256,9 +261,8 @@ def _bag_numbers(offsets: Tensor, count: int, include_last: bool) -> tuple[np.nd
     if include_last:
         if not starts.size:
             raise RuntimeError("include_last_offset: number of offsets should be at least 1")
-        starts = starts[:-1]
-    steps = np.bincount(starts[starts < count], minlength=max(count, 1))[:count]
-    return np.cumsum(steps) - 1, len(starts)
+        return len(starts) - 1
+    return len(starts)
 
 
 def embedding_bag(
@@ -323,23 +327,20 @@ def embedding_bag(
             raise RuntimeError(
                 f"Index {at} of input takes value {bad} which is not in the valid range [0, {rows})"
             )
-    numbers, bags = _bag_numbers(_indices(name, offsets), count, include_last_offset)
-    numbers = numbers.astype(np.int64)
-    kept = places._array() != padding
-    counts = np.bincount(numbers[kept], minlength=max(bags, 1))[:bags]
-    bag_of = _owned(numbers)
+    starts = _indices(name, offsets)
+    bags = _count_bags(starts, count, include_last_offset)
+    d = table.dtype.compute
+    bag_of, counts, parts = dense((count,), int64), dense((bags,), int64), dense((count,), d)
+    given = places.layout, starts.layout, bags, padding, how == _MEAN, d
+    build = functools.partial(kernels.number_plan, *given)
+    launch(("numbers", *given), build, places, starts, bag_of, counts, parts)
     chosen = dense((0,), int64)
     if how == _MAX:
-        result, factors = _maxima(weight, places, numbers, kept, bags)
+        result, factors = _maxima(weight, places, bag_of._array(), parts._array() != 0, bags)
         chosen = factors
     else:
-        if how == _SUM and padding < 0:
-            factors = number(1, table.dtype)
-        else:
-            parts = kept.astype(table.dtype.compute.np)
-            if how == _MEAN and count:
-                parts /= np.maximum(counts, 1)[numbers]
-            factors = to(_owned(parts), table.dtype)
+        every = how == _SUM and padding < 0 and bags  # without bags no index is in one
+        factors = number(1, table.dtype) if every else to(parts, table.dtype)
         scale = factors if per_sample_weights is None else factors * per_sample_weights.detach()
         result = _added(alias(weight), places, scale, bag_of, (bags, size))
     weights: Any = per_sample_weights
@@ -353,7 +354,7 @@ def embedding_bag(
         "scale_grad_by_freq": scale_grad_by_freq,
     }
     record_indexed(_BAG, (weight, weights, places), result, attributes)
-    return result, bag_of, _owned(counts.astype(np.int64)), chosen
+    return result, bag_of, counts, chosen
 
 
 def _maxima(

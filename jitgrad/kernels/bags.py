@@ -2,7 +2,7 @@
 
 For each i: ``target[to[i]] += factor[i] * source[from[i]]``, one after the other on one thread,
 since many may go to the same row. A factor of zero (padding) adds nothing, not even NaN. The target
-is row-major, in the dtype that sums have.
+is row-major, in the dtype that sums have. Another kernel numbers the bags and finds the factors.
 """
 
 from __future__ import annotations
@@ -55,5 +55,57 @@ def plan(
         steps,
         [d.itemsize, 8, d.itemsize, 8, d.compute.itemsize],
         extras=[source.shape[1], *source.strides],
+    )
+    return drivers.serial(5), spec
+
+
+# For each index the bag it is in, for each bag how many count (no padding), and for each index its
+# share of a mean, or whether it counts.
+_NUMBER = """
+import numpy as np
+from jitgrad.kernels.abi import p_int64, p_{t}
+
+def kernel(p0, p1, p2, p3, p4, s0, s1, s2, s3, s4, n, extras):
+    e = p_int64(extras)
+    bags, padding, shared = e[0], e[1], e[2]
+    indices, starts, bag, counts, factors = (
+        p_int64(p0), p_int64(p1), p_int64(p2), p_int64(p3), p_{t}(p4))
+    for i in range(n):
+        bag[i] = 0
+    for b in range(bags):
+        counts[b] = 0
+        if 0 <= starts[b * s1] < n:
+            bag[starts[b * s1]] += 1
+    at = -1
+    for i in range(n):
+        at += bag[i]
+        bag[i] = at
+        if at >= 0 and indices[i * s0] != padding:
+            counts[at] += 1
+    for i in range(n):
+        kept = bag[i] >= 0 and indices[i * s0] != padding
+        factors[i] = {T}((1.0 / counts[bag[i]] if shared else 1.0) if kept else 0.0)
+"""
+
+
+@functools.cache
+def _numbering(t: dtype) -> int:
+    return cache.kernel(_NUMBER.format(t=t.name, T=numpy_name(t)), 5)
+
+
+def number_plan(
+    indices: Layout, starts: Layout, bags: int, padding: int, shared: bool, d: dtype
+) -> tuple[drivers.Driver, np.ndarray]:
+    """The serial driver and the spec that number bags; operands are indices, the bags' starts, and
+    the results: each index's bag, each bag's count, each index's factor (of the dtype ``d``).
+
+    ``shared``: factors are shares of a mean.
+    """
+    _, spec = drivers.plan_lines(
+        _numbering(d),
+        [indices.shape[0]],
+        [[indices.strides[0]], [starts.strides[0]], [1], [1], [1]],
+        [8, 8, 8, 8, d.itemsize],
+        extras=[bags, padding, shared],
     )
     return drivers.serial(5), spec

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..autograd.grad_mode import no_grad
 from ..dispatch import embedding as tables
-from ..dispatch.creation import arange
 from ..tensor import Tensor
 
 
@@ -86,7 +85,7 @@ def embedding_bag(
                 f"of fixed length sequences. However, found offsets of type {type(offsets)}"
             )
         count, length = input.shape
-        offsets = arange(0, count) * length
+        offsets = tables.even_offsets(count, length)
         input = input.reshape(-1)
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)

@@ -69,6 +69,8 @@ BAGS: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "empty bags": ({}, [1, 4], [0, 0, 2, 2]),
     "last offset": ({"include_last_offset": True}, [1, 4, 1, 0], [0, 1, 4]),
     "padding": ({"padding_idx": 1}, INDEX, None),
+    "padding alone": ({"padding_idx": 1}, [1, 1, 4], [0, 2]),
+    "no rows": ({}, np.zeros(0, np.int64), [0, 0]),
 }
 
 
@@ -83,6 +85,17 @@ def test_bags(name: str, mode: str) -> None:
         *([] if offsets is None else [arg(offsets)]),
         grad=1,
     )
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_without_bags_no_row_counts(mode: str) -> None:
+    """PyTorch crashes here."""
+    table = jg.ones(5, 3, requires_grad=True)
+    bags = jg.nn.functional.embedding_bag(
+        jg.tensor([1, 4]), table, jg.tensor([0]), mode=mode, include_last_offset=True
+    )
+    assert bags.shape == (0, 3)
+    assert not jg.autograd.grad(bags.sum(), table)[0].any()
 
 
 def test_bags_with_weights_of_samples() -> None:
