@@ -224,3 +224,90 @@ def test_functional_call(lib: Any) -> None:
     equal(g["0.weight"], [[1.0, 2.0], [1.0, 2.0]])
     with pytest.raises(RuntimeError, match="Missing key"):
         lib.func.functional_call(model, {"1.bias": f64(lib, [0.0])}, x, strict=True)
+
+
+# linearize and the state of modules ---------------------------------------------------------------
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")
+def test_linearize(lib: Any) -> None:
+    def f(x: Any, d: Any) -> Any:
+        return {"a": x.sin() * d["k"], "b": (x * x).sum()}
+
+    x, k, t = (f64(lib, v) for v in (X, [3.0, 2.0, -1.0], [1.0, -2.0, 0.5]))
+    output, push = lib.func.linearize(f, x, {"k": k})
+    equal(output["a"], (x.sin() * k).numpy())
+    for scale in (1.0, 3.0):
+        found = push(t * scale, {"k": k * scale})
+        expected = lib.func.jvp(f, (x, {"k": k}), (t * scale, {"k": k * scale}))[1]
+        for key in "ab":
+            assert not found[key].requires_grad
+            equal(found[key], expected[key].numpy())
+    _, push = lib.func.linearize(lambda x: x.clone(), x)
+    equal(push(t), t.numpy())
+    with pytest.raises(RuntimeError, match="tangent:0 with shape"):
+        push(t[:2])
+    with pytest.raises(RuntimeError, match="tangent:0 with dtype"):
+        push(t.float())
+    with pytest.raises(RuntimeError, match="to have the same argspec as the primals"):
+        push(t, t)
+
+
+def test_linearize_runs_the_function_once() -> None:
+    lib = libraries.jitgrad()
+    runs = []
+
+    def f(x: Any) -> Any:
+        runs.append(1)
+        return x.exp(), x.detach() * 2, x.long(), x
+
+    x = f64(lib, X)
+    _, push = lib.func.linearize(f, x)
+    x.zero_()  # what was linearised are the values of then
+    moved = push(f64(lib, [1.0, 1.0, 1.0]))
+    equal(moved[0], np.exp(X))
+    equal(moved[1], [0.0] * 3)
+    assert moved[2].dtype is lib.int64 and moved[2].tolist() == [0, 0, 0]
+    equal(moved[3], [1.0] * 3)
+    assert len(runs) == 1
+    w = lib.tensor([1 + 2j])
+    found = lib.func.linearize(lambda z: z * w, lib.tensor([2.0 + 1j]))[1](lib.tensor([1j]))
+    assert found.tolist() == [(1 + 2j) * 1j]
+
+
+def test_stack_module_state(lib: Any) -> None:
+    models = [lib.nn.Sequential(lib.nn.Linear(3, 2), lib.nn.BatchNorm1d(2)) for _ in range(3)]
+    for m in models:
+        m[0].bias.requires_grad_(False)
+    parameters, buffers = lib.func.stack_module_state(models)
+    assert list(parameters) == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    assert list(buffers) == ["1.running_mean", "1.running_var", "1.num_batches_tracked"]
+    assert tuple(parameters["0.weight"].shape) == (3, 2, 3)
+    assert parameters["0.weight"].is_leaf and parameters["0.weight"].requires_grad
+    assert not parameters["0.bias"].requires_grad and buffers["1.running_mean"].is_leaf
+    equal(parameters["0.weight"][1], models[1][0].weight.detach().numpy())
+    with pytest.raises(RuntimeError, match="at least one model"):
+        lib.func.stack_module_state([])
+    with pytest.raises(RuntimeError, match="same class"):
+        lib.func.stack_module_state([models[0], models[0][0]])
+    models[1][0].bias.requires_grad_(True)
+    with pytest.raises(RuntimeError, match="0.bias from each model to have the same"):
+        lib.func.stack_module_state(models)
+    models[1].eval()
+    with pytest.raises(RuntimeError, match="same training/eval mode"):
+        lib.func.stack_module_state(models)
+
+
+def test_functionalize_and_batch_norms_without_estimates(lib: Any) -> None:
+    x = f64(lib, X)
+    equal(lib.func.functionalize(lambda x: x.add_(1))(x), [1.5, 2.0, 3.0])
+    equal(x, [1.5, 2.0, 3.0])
+    with pytest.raises(RuntimeError, match="invalid argument for remove=views"):
+        lib.func.functionalize(lambda x: x, remove="views")
+    held = lib.nn.Sequential(
+        lib.nn.BatchNorm2d(2), lib.nn.InstanceNorm1d(2, track_running_stats=True)
+    )
+    assert lib.func.replace_all_batch_norm_modules_(held) is held
+    assert held[0].running_mean is held[0].num_batches_tracked is None
+    assert not held[0].track_running_stats and held[1].track_running_stats
+    assert list(held.state_dict())[:2] == ["0.weight", "0.bias"]
+    alone = lib.func.replace_all_batch_norm_modules_(lib.nn.BatchNorm1d(2))
+    assert alone.running_var is None

@@ -5,9 +5,13 @@ Every function changes the tensor it is given and returns it.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -18,6 +22,34 @@ from ..dispatch.random import randperm
 from ..tensor import Tensor
 
 where = functions["where"]
+P = ParamSpec("P")
+
+_skipped = ContextVar("_skipped", default=False)
+
+
+@contextmanager
+def skipped() -> Iterator[None]:
+    """While this lasts, the functions of this module leave tensors as they are."""
+    token = _skipped.set(True)
+    try:
+        yield
+    finally:
+        _skipped.reset(token)
+
+
+def _initializer(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """Run unrecorded, or not at all while :func:`skipped`."""
+    unrecorded = no_grad()(function)
+
+    @functools.wraps(function)
+    def initialize(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+        if _skipped.get():
+            held: Any = args[0] if args else kwargs["tensor"]
+            return held
+        result: Tensor = unrecorded(*args, **kwargs)
+        return result
+
+    return initialize
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -44,19 +76,19 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return gains[nonlinearity]
 
 
-@no_grad()
+@_initializer
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform in [a, b)."""
     return tensor.uniform_(a, b, generator=generator)
 
 
-@no_grad()
+@_initializer
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Normal."""
     return tensor.normal_(mean, std, generator=generator)
 
 
-@no_grad()
+@_initializer
 def trunc_normal_(
     tensor: Tensor,
     mean: float = 0.0,
@@ -107,7 +139,7 @@ def trunc_normal_(
     return tensor
 
 
-@no_grad()
+@_initializer
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """One value everywhere."""
     return tensor.fill_(val)
@@ -123,7 +155,7 @@ def zeros_(tensor: Tensor) -> Tensor:
     return constant_(tensor, 0.0)
 
 
-@no_grad()
+@_initializer
 def eye_(tensor: Tensor) -> Tensor:
     """The identity; ValueError unless the tensor is a matrix."""
     if tensor.ndim != 2:
@@ -132,7 +164,7 @@ def eye_(tensor: Tensor) -> Tensor:
     return tensor
 
 
-@no_grad()
+@_initializer
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """The kernel of a convolution that passes as many channels as it can through unchanged."""
     if tensor.ndim not in (3, 4, 5):
@@ -225,7 +257,7 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, std, generator)
 
 
-@no_grad()
+@_initializer
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """A (semi-)orthogonal matrix, rows against all other dimensions (Saxe et al. 2013)."""
     if tensor.ndim < 2:
@@ -242,7 +274,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     return tensor.copy_(result.reshape(tensor.shape)).mul_(gain)
 
 
-@no_grad()
+@_initializer
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Normal, with a fraction ``sparsity`` of each column zero (Martens 2010)."""
     if tensor.ndim != 2:
@@ -254,3 +286,28 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         for row in randperm(rows).tolist()[:zeros]:
             tensor.select(0, row).select(0, column).zero_()
     return tensor
+
+
+# Old names ----------------------------------------------------------------------------------------
+def _deprecated(old: str) -> Callable[..., Tensor]:
+    new = globals()[f"{old}_"]
+
+    def initialize(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{old}_`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        result: Tensor = new(*args, **kwargs)
+        return result
+
+    initialize.__name__ = initialize.__qualname__ = old
+    initialize.__doc__ = f"The old name of :func:`{old}_`."
+    return initialize
+
+
+for _old in (
+    "uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform kaiming_normal "
+    "orthogonal sparse"
+).split():
+    globals()[_old] = _deprecated(_old)

@@ -328,6 +328,18 @@ class Module(Calling, StateDict, Traversal):
         """Floating parameters and buffers as float64."""
         return self._cast(dtypes.float64)
 
+    def half(self: T) -> T:
+        """Floating parameters and buffers as float16."""
+        return self._cast(dtypes.float16)
+
+    def bfloat16(self: T) -> T:
+        """Floating parameters and buffers as bfloat16."""
+        return self._cast(dtypes.bfloat16)
+
+    def to_empty(self: T, *, device: Any = None, recurse: bool = True) -> T:
+        """Every parameter and buffer in new memory, with whatever values it holds."""
+        return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse=recurse)
+
     def type(self: T, dst_type: dtype) -> T:
         """Every parameter and buffer in another dtype."""
         return self._apply(lambda t: convert_tensor(t, dst_type))

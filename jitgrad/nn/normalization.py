@@ -281,6 +281,12 @@ class _BatchNorm(_Running):
             input, *estimates, self.weight, self.bias, training, momentum, self.eps
         )
 
+    def _forget_running_stats(self) -> None:
+        """From now on use the batch's statistics only."""
+        if self.track_running_stats:
+            self.running_mean = self.running_var = self.num_batches_tracked = None
+            self.track_running_stats = False
+
 
 class BatchNorm1d(_BatchNorm):
     """Batch normalisation of [n, channels] or [n, channels, length] (Ioffe and Szegedy 2015).

@@ -85,3 +85,15 @@ def test_bad_arguments() -> None:
         nn.init.kaiming_normal_(jg.zeros(2, 2), mode="fan_up")
     with pytest.warns(UserWarning, match="no-op"):
         nn.init.kaiming_normal_(jg.zeros(0, 2))
+
+
+@pytest.mark.parametrize("name", ["constant", "xavier_normal", "kaiming_uniform", "eye"])
+def test_old_names(name: str, seed: Any) -> None:
+    rest = (2.0,) if name == "constant" else ()
+    seed(0)
+    expected = getattr(nn.init, f"{name}_")(jg.zeros(3, 3), *rest)
+    seed(0)
+    found = jg.zeros(3, 3)
+    with pytest.warns(FutureWarning, match=f"`nn.init.{name}` is now deprecated in favor of"):
+        assert getattr(nn.init, name)(found, *rest) is found
+    assert jg.equal(found, expected)

@@ -270,3 +270,19 @@ def test_full_backward_hooks_see_gradients_shaped_like_arguments_and_results() -
     x.grad = None
     layer(x).sum().backward()
     assert jg.equal(doubled, 2 * x.grad)
+
+
+def test_floating_parts_in_16_bits_and_in_new_memory() -> None:
+    module = nn.BatchNorm1d(3)
+    for name in ("half", "bfloat16"):
+        assert getattr(module, name)() is module
+        of = jg.float16 if name == "half" else jg.bfloat16
+        assert module.weight.dtype is module.running_var.dtype is of
+        assert module.num_batches_tracked.dtype is jg.int64
+    weight, pointer = module.weight, module.weight.data_ptr()
+    assert module.to_empty(device="cpu") is module
+    assert module.weight is weight and weight.data_ptr() != pointer and weight.requires_grad
+    outer = nn.Sequential(module)
+    pointer = weight.data_ptr()
+    outer.to_empty(device="cpu", recurse=False)
+    assert weight.data_ptr() == pointer

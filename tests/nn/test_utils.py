@@ -10,6 +10,7 @@ import pytest
 
 import jitgrad as jg
 from jitgrad import nn
+from tests.oracle import torch_or_skip
 
 
 def parameters() -> list[nn.Parameter]:
@@ -128,3 +129,40 @@ def test_writes_to_many_are_counted_and_refused() -> None:
     with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
         nn.utils.clip_grad_value_(held, 0.5)
     assert held[0].grad.tolist() == [1.0, 1.0]
+
+
+# Memory formats, modules without initial values ---------------------------------------------------
+@pytest.fixture(params=["jitgrad", pytest.param("torch", marks=pytest.mark.oracle)])
+def lib(request: pytest.FixtureRequest) -> Any:
+    return jg if request.param == "jitgrad" else torch_or_skip()
+
+
+def test_weights_of_convolutions_in_channels_last(lib: Any) -> None:
+    held = lib.nn.Sequential(
+        lib.nn.Conv2d(3, 4, 2), lib.nn.ModuleList([lib.nn.ConvTranspose2d(3, 2, 2)]),
+        lib.nn.Conv3d(3, 4, 2), lib.nn.Conv1d(3, 4, 2),
+    )  # fmt: skip
+    before = {name: p.detach().clone() for name, p in held.named_parameters()}
+    strides = lambda: [p.stride() for p in held.parameters() if p.ndim > 1]  # noqa: E731
+    utils = lib.nn.utils
+    assert utils.convert_conv2d_weight_memory_format(held, lib.channels_last) is held
+    flat = (24, 8, 4, 2, 1)
+    assert strides() == [(12, 1, 6, 3), (8, 1, 4, 2), flat, (6, 2, 1)]
+    utils.convert_conv3d_weight_memory_format(held, lib.channels_last_3d)
+    assert strides()[2] == (24, 1, 12, 6, 3)
+    assert all(lib.equal(p, before[name]) for name, p in held.named_parameters())
+
+
+def test_skip_init(lib: Any) -> None:
+    lib.manual_seed(0)
+    expected = lib.rand(2)
+    lib.manual_seed(0)
+    layer = lib.nn.utils.skip_init(lib.nn.Linear, 5, out_features=2)
+    assert lib.equal(lib.rand(2), expected)
+    assert tuple(layer.weight.shape) == (2, 5) and layer.weight.requires_grad
+    layer = lib.nn.Linear(2, 2)
+    assert layer.weight.abs().max() > 0  # as ever again
+    with pytest.raises(RuntimeError, match="Module must support a 'device' arg"):
+        lib.nn.utils.skip_init(lib.nn.ReLU)
+    with pytest.raises(RuntimeError, match="Expected a Module; got"):
+        lib.nn.utils.skip_init(int)

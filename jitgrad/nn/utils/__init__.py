@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import parametrizations, parametrize, prune, rnn, stateless
+from . import fusion, memory_format, parametrizations, parametrize, prune, rnn, stateless
 from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_
 from .clip_grad import get_total_norm as get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
@@ -11,6 +11,11 @@ from .fusion import (
     fuse_conv_bn_weights,
     fuse_linear_bn_eval,
     fuse_linear_bn_weights,
+)
+from .init import skip_init
+from .memory_format import (
+    convert_conv2d_weight_memory_format,
+    convert_conv3d_weight_memory_format,
 )
 from .spectral_norm import remove_spectral_norm, spectral_norm
 from .weight_norm import remove_weight_norm, weight_norm

@@ -15,12 +15,13 @@ def _merged(
     weight: Tensor, bias: Tensor | None, mean: Tensor, variance: Tensor, eps: float,
     scale: Tensor | None, shift: Tensor | None, shape: list[int],
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
+    of = weight.dtype if bias is None else bias.dtype
     bias = zeros_like(mean) if bias is None else bias
     scale = ones_like(mean) if scale is None else scale
     shift = zeros_like(mean) if shift is None else shift
     factor = scale * functions["rsqrt"](variance + eps)
     merged = (weight * factor.reshape(shape)).to(weight.dtype)
-    moved = ((bias - mean) * factor + shift).to(bias.dtype)
+    moved = ((bias - mean) * factor + shift).to(of)
     return (
         Parameter(merged.detach(), weight.requires_grad),
         Parameter(moved.detach(), bias.requires_grad),
