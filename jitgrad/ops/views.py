@@ -307,6 +307,11 @@ def view_as_real(self: Layout) -> Reread:
 
 @_view(lambda grad: grad.resolve_conj()._seen("view_as_real", ()))
 def view_as_complex(self: Layout) -> Reread:
+    if self.dtype.negated:
+        raise RuntimeError(
+            "view_as_complex doesn't work on tensors with the negative bit set: use resolve_neg() "
+            "first"
+        )
     if self.dtype not in OF_PARTS:
         raise RuntimeError(
             "view_as_complex is only supported for float and double tensors, but got a tensor of "
