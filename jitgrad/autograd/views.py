@@ -48,7 +48,7 @@ def requires_grad(tensor: Tensor) -> bool:
     view = tensor.view_meta
     if view is None:
         return tensor.tracked is True
-    return view.requires_grad or view.edge is not None or requires_grad(view.base)
+    return view.requires_grad or view.edge is not None or view.base.tracked is True
 
 
 def gradient_edge(tensor: Tensor) -> Edge | None:

@@ -335,10 +335,11 @@ class _Operator:
         A view taken before its base required grad does require grad, and its gradient goes nowhere
         (PyTorch's rule); the result then requires grad too.
         """
-        if any(requires_grad(t) for t in operands):
-            self._attach(operands, plan, result)
-        else:
-            result.tracked = found(operands)
+        for t in operands:
+            if t.tracked and requires_grad(t):
+                self._attach(operands, plan, result)
+                return
+        result.tracked = found(operands)
 
     def special(self, operands: Sequence[Tensor], plan: plans.Plan, result: Tensor) -> None:
         """Recording under modes other than plain grad mode, and of rows without derivatives."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -186,6 +187,21 @@ def recorder(cls: type[StructuredNode], count: int) -> Callable[..., None]:
     return _recorder(count, min(count, cls.row.edges))(cls, variants)
 
 
+def variadic_recorder(cls: type[StructuredNode], count: int) -> Callable[..., None]:
+    """``record`` for calls of a row whose last input stands for any number of them."""
+    if count > _SPELLED_OUT:
+
+        def general(*inputs: Any) -> None:
+            record(cls, inputs[:-3], (inputs[-3],), *inputs[-2:])
+
+        return general
+    alike: defaultdict[int, type[StructuredNode]] = defaultdict(lambda: cls)
+    return _recorder(count, count)(cls, alike)
+
+
+_SPELLED_OUT = 8  # inputs up to which a recorder of its own pays
+
+
 def record(
     cls: type[StructuredNode],
     inputs: Sequence[Tensor],
@@ -203,10 +219,11 @@ def record(
         marked = False  # whether an input may say where its history was cut
         for t in inputs:
             if t.tracked is not False:
-                if t.tracked and (t.view_meta is None or requires_grad(t)):
+                view = t.view_meta
+                if t.tracked and (view is None or requires_grad(t)):
                     record_history(cls, inputs, outs, attributes, outcome)
                     return
-                marked = True
+                marked = marked or view is None or view.base.tracked is not False
         inherited = marked and found(inputs)
         if inherited is not False:
             for out in outs:

@@ -14,7 +14,7 @@ from . import convert
 from .elementwise import prepare_out, refuse_overlap
 from .make import fresh, result_dtype
 from .plans import PlanCache
-from .record import Outcome, StructuredNode, node_class, record
+from .record import Outcome, node_class, record, variadic_recorder
 from .view import (
     atleast_1d,
     atleast_2d,
@@ -80,7 +80,7 @@ def cat(
         except (KeyError, AttributeError):
             pass
         else:
-            return _joined(_CAT, plan, tensors)
+            return _joined(plan, tensors)
     tensors = _check_tensors("cat", tensors)
     if not tensors:
         raise ValueError("expected a non-empty list of Tensors in cat()")
@@ -134,9 +134,10 @@ def cat(
         _copy_into(result, copies, parts)
         record(_CAT, tensors, (result,), {"dim": dim, "starts": tuple(given)})
         return result
-    plan = (of, copies, {"dim": dim, "starts": tuple(given)}, _outcome(tensors, of))
+    attributes = {"dim": dim, "starts": tuple(given)}
+    plan = (of, copies, attributes, _outcome(tensors, of), variadic_recorder(_CAT, len(tensors)))
     _cat_plans.add((asked, *[t.layout for t in tensors]), plan)
-    return _joined(_CAT, plan, tensors)
+    return _joined(plan, tensors)
 
 
 _SEQUENCES = (list, tuple)
@@ -164,8 +165,8 @@ def _copy_into(result: Tensor, copies: Any, parts: Sequence[Tensor]) -> None:
         run(spec, t.storage.buffer, t.offset, buffer, first + offset)
 
 
-def _joined(cls: type[StructuredNode], plan: Any, parts: Sequence[Tensor]) -> Tensor:
-    of, copies, attributes, outcome = plan
+def _joined(plan: Any, parts: Sequence[Tensor]) -> Tensor:
+    of, copies, attributes, outcome, record = plan
     result = fresh(of)
     touched = False  # whether a part has, or has lost, history
     buffer = result.storage.buffer
@@ -174,7 +175,7 @@ def _joined(cls: type[StructuredNode], plan: Any, parts: Sequence[Tensor]) -> Te
         if t.tracked is not False:
             touched = True
     if touched or modes.levels:
-        record(cls, parts, (result,), attributes, outcome)
+        record(*parts, result, attributes, outcome)
     return result
 
 
@@ -199,7 +200,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
         except (KeyError, AttributeError):
             pass
         else:
-            return _joined(_STACK, plan, tensors)
+            return _joined(plan, tensors)
     tensors = _check_tensors("stack", tensors)
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
@@ -217,9 +218,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
         return cat([unsqueeze(t.detach(), dim) for t in tensors], dim, out=out)
     of = dense_layout(shape, result_dtype([t.layout for t in tensors]))
     copies = _copies(of, tensors, [("select", (dim, i)) for i in range(len(tensors))])
-    plan = (of, copies, {"dim": dim}, _outcome(tensors, of))
+    recorder = variadic_recorder(_STACK, len(tensors))
+    plan = (of, copies, {"dim": dim}, _outcome(tensors, of), recorder)
     _stack_plans.add((asked, *[t.layout for t in tensors]), plan)
-    return _joined(_STACK, plan, tensors)
+    return _joined(plan, tensors)
 
 
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
