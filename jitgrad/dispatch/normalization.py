@@ -176,7 +176,8 @@ def _normalized(
     statistics: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The result for input, weight and bias, recorded; and the statistics, if not those given."""
-    x, weight, bias = map(_plain, inputs)
+    given, scale, shift = inputs
+    x, weight, bias = _plain(given), _plain(scale), _plain(shift)
     result = fresh(plan.out)
     if statistics is None:
         statistics = fresh(plan.statistics)
@@ -192,9 +193,10 @@ def _normalized(
         statistics.storage.buffer,
         0,
     )
-    if modes.levels or any(t.tracked is not False for t in inputs):
+    quiet = given.tracked is False and scale.tracked is False and shift.tracked is False
+    if not quiet or modes.levels:
         attributes = {"statistics": statistics, "plan": plan}
-        cls.record(*inputs, result, attributes, plan.outcome)
+        cls.record(given, scale, shift, result, attributes, plan.outcome)
     return result, statistics
 
 
@@ -247,13 +249,16 @@ def _along_last(
     weight: Tensor | None, bias: Tensor | None, eps: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """layer_norm and rms_norm, with their statistics."""
-    of, shape = input.layout, tuple(normalized_shape)
+    of, shape = input.layout, normalized_shape
+    if shape.__class__ is not tuple:
+        shape = _shape_argument(name, shape)
     key = (cls, of, shape, _layout(weight), _layout(bias), eps)
     plan = _plans.get(key)
     if plan is None:
+        shape = _shape_argument(name, shape)
         if flipped(input, weight, bias):
             x, w, b = unflipped(input), unflipped(weight), unflipped(bias)
-            return _along_last(name, cls, x, normalized_shape, w, b, eps)
+            return _along_last(name, cls, x, shape, w, b, eps)
         form = _form_along_last(name, of, shape, weight, bias, eps, cls is _LAYER)
         affine = _affine_dtype(of, weight, bias)
         plan = _plans.add(key, _Plan(form, of, affine, weight is not None or bias is not None))
@@ -316,8 +321,7 @@ def layer_norm(
 
     Gradient: that of the head of this module (Ba, Kiros and Hinton 2016).
     """
-    shape = _shape_argument("layer_norm", normalized_shape)
-    return _along_last("layer_norm", _LAYER, input, shape, weight, bias, eps)[0]
+    return _along_last("layer_norm", _LAYER, input, normalized_shape, weight, bias, eps)[0]
 
 
 def native_layer_norm(

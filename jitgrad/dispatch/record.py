@@ -35,7 +35,7 @@ class Outcome:
     @classmethod
     def of(cls, inputs: Sequence[Tensor], outs: Sequence[Tensor]) -> Outcome:
         """The outcome of an operation on these tensors."""
-        return cls(tuple(x.layout for x in inputs), tuple(o.layout for o in outs))
+        return cls(tuple([x.layout for x in inputs]), tuple([o.layout for o in outs]))
 
 
 class StructuredNode(OperationNode):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..dispatch.plans import PlanCache
 from ..dispatch.recurrent import layer, steps_of
 from ..dispatch.reshaping import transpose_
 from ..dispatch.shape import cat, stack
@@ -169,10 +170,16 @@ def _cell(kind: str, input: Tensor, states: Sequence[Tensor], w_ih: Tensor, w_hh
           b_ih: Tensor | None, b_hh: Tensor | None) -> tuple[Tensor, ...]:  # fmt: skip
     """One step: a sequence of length one."""
     biases = {} if b_ih is None or b_hh is None else {"b_ih": b_ih, "b_hh": b_hh}
-    _check_cell(kind, input, states, w_ih, w_hh, tuple(biases.values()))
+    key = (kind, *[x.layout for x in (input, *states, w_ih, w_hh, *biases.values())])
+    if key not in _fitting:
+        _check_cell(kind, input, states, w_ih, w_hh, tuple(biases.values()))
+        _fitting.add(key, True)
     initial = dict(zip(("hx", "cx"), states, strict=False))
     steps = steps_of((input.shape[0],), False)
     return layer(kind, steps, input=input, **initial, w_ih=w_ih, w_hh=w_hh, **biases)[1:]
+
+
+_fitting = PlanCache()  # layouts of cells' operands that were found to fit
 
 
 def lstm_cell(
