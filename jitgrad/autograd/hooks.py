@@ -236,7 +236,7 @@ def _check_value(hook: Any, replaced: Any, grad: Any) -> None:
     if grad is None:
         raise RuntimeError("can't replace a None gradient with a non-None value")
     new, old = replaced.layout, grad.layout
-    if new.dtype is not old.dtype:
+    if new.dtype.plain is not old.dtype.plain:
         raise RuntimeError(
             f"hook '{_name(hook)}' has changed the type of value (was "
             f"jitgrad.{old.dtype.tensor_type} got jitgrad.{new.dtype.tensor_type})"

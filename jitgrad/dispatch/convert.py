@@ -454,7 +454,7 @@ def set_(self: Tensor, source: Any = None, *args: Any) -> Tensor:
         of = layout((0,), (1,), self.layout.dtype)
         self.storage, self.offset, self.layout = Storage.allocate(0), 0, of
     elif isinstance(source, Tensor):
-        if source.layout.dtype is not self.layout.dtype:
+        if source.dtype is not self.dtype:
             raise RuntimeError("Could not set tensor to a storage of another dtype")
         self.storage, self.offset, self.layout = source.storage, source.offset, source.layout
     else:

@@ -11,6 +11,7 @@ from .. import dtypes, errors
 from ..kernels import ctc
 from ..ops.table import structured
 from ..tensor import Tensor
+from .convert import unflipped
 from .creation import from_numpy
 from .elementwise import functions
 from .loss import check_reduction
@@ -114,6 +115,7 @@ def ctc_loss(
     Graves et al., "Connectionist temporal classification" (2006).
     """
     check_reduction(reduction)
+    log_probs = unflipped(log_probs)
     d = log_probs.layout.dtype
     if d not in (dtypes.float32, dtypes.float64):
         raise errors.unsupported("ctc_loss_cpu", d)

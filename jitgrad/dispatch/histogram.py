@@ -119,7 +119,7 @@ def _checked_weight(weight: Tensor | None, points: Tensor) -> Tensor | None:
             "input tensor excluding its innermost dimension, but got input with shape "
             f"{list(points.layout.shape)} and weight with shape {list(weight.layout.shape)}"
         )
-    if weight.layout.dtype is not points.layout.dtype:
+    if weight.dtype is not points.dtype:
         raise RuntimeError(
             "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor "
             f"should have the same dtype, but got input {points.layout.dtype.name} and weight "

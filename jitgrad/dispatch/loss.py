@@ -18,6 +18,7 @@ from ..ops.table import structured
 from ..state import modes
 from ..storage import Storage
 from ..tensor import Tensor, make
+from .convert import unflipped
 from .elementwise import functions
 from .make import alias, constant, dense, fresh
 from .plans import PlanCache
@@ -180,6 +181,7 @@ def nll_loss(
         if plan is not None:
             return _unweighted(plan, input, target, ignore_index, reduction)
     check_reduction(reduction)
+    input, weight = unflipped(input), unflipped(weight)
     x, t = input.layout, target.layout
     if t.dtype not in (dtypes.int64, dtypes.uint8):
         raise RuntimeError(
@@ -206,7 +208,7 @@ def nll_loss(
             "weight tensor should be defined either for all or no classes: expected size "
             f"[{classes}], got {list(weight.layout.shape)}"
         )
-    if weight is not None and weight.layout.dtype is not x.dtype:
+    if weight is not None and weight.dtype is not x.dtype.plain:
         raise RuntimeError(f"nll_loss: expected weights of dtype {x.dtype}, got {weight.dtype}")
     if x.ndim <= 2 and weight is None:
         out = dense_layout(t.shape if reduction == "none" else (), x.dtype)

@@ -276,7 +276,7 @@ def _quantile(
     if isinstance(q, Tensor):
         if q.layout.ndim > 1:
             raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
-        if q.layout.dtype is not self.layout.dtype:
+        if q.dtype is not self.dtype:
             raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
     else:
         if not 0 <= q <= 1:
@@ -408,10 +408,10 @@ def searchsorted(
             f"{name}: side and right can't be set to opposites, got side of left while right was "
             "True"
         )
-    lines = sorted_sequence
+    lines = convert.resolved(sorted_sequence)
     of = lines.layout
     values = (
-        input
+        convert.resolved(input)
         if isinstance(input, Tensor)
         else convert.copied(constant(input), dense_layout((), of.dtype))
     )
@@ -426,7 +426,7 @@ def searchsorted(
             f"boundaries tensor and input value tensor must match, but we got boundaries tensor "
             f"{list(of.shape)} and input value tensor {list(values.layout.shape)}"
         )
-    if values.layout.dtype is not of.dtype:
+    if values.dtype is not of.dtype.plain:
         raise RuntimeError(
             f"{name}: input value tensor and boundary tensor should have same dtype, but got "
             f"boundary tensor dtype {of.dtype.name} and input value tensor dtype "
