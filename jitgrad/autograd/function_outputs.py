@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..dtypes import dtype
 from ..layout import Layout, dense_layout
 from ..state import GRAD, modes
 from ..storage import Storage
@@ -23,8 +25,14 @@ if TYPE_CHECKING:
 def filled(of: Layout, value: int) -> Tensor:
     """A constant gradient for something of this layout."""
     dense = dense_layout(of.shape, of.dtype)
-    buffer = of.dtype.encode(np.full(of.numel, value)).view(np.uint8)
+    buffer = _stored(of.dtype, value).repeat(of.numel).view(np.uint8)
     return make(Storage(buffer), 0, dense)
+
+
+@functools.cache
+def _stored(d: dtype, value: int) -> np.ndarray:
+    """One element as it lies in memory."""
+    return d.encode(np.full(1, value))
 
 
 class Outputs:
