@@ -14,7 +14,11 @@ from math import e, inf, nan, pi
 from . import autograd as autograd
 from . import func as func
 from . import legacy as _legacy
-from .autograd.anomaly import is_anomaly_check_nan_enabled, is_anomaly_enabled
+from .autograd.anomaly import (
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_anomaly_enabled,
+)
 from .autograd.grad_mode import (
     enable_grad,
     inference_mode,
@@ -229,18 +233,23 @@ from .serialization import load, save  # isort: skip
 from .settings import *  # isort: skip
 from .signal.periodic import *  # isort: skip
 from .func import vmap as vmap  # isort: skip
+from .func.control_flow import cond, while_loop  # isort: skip
 from .nn.functional import (  # isort: skip
     bilinear,
     celu,
+    celu_,
     cosine_similarity,
-    dropout,
     hardshrink,
     pairwise_distance,
     prelu,
     rrelu,
+    rrelu_,
     selu,
+    selu_,
     threshold,
+    threshold_,
 )
+from .nn import native as _native  # isort: skip
 from .nn._recurrent import (  # isort: skip
     gru,
     gru_cell,
@@ -295,6 +304,7 @@ for _module in (
     _linalg,
     _lu,
     _max_pooling,
+    _native,
     _normalization,
     _orthogonal,
     _padding,
@@ -317,5 +327,6 @@ for _module in (
 for _module in (_factorize, _lu, _orthogonal):
     globals().update(_module.METHODS_BY_NAME)
 
+newaxis = None
 strided = "strided"
 __version__ = "0.1.0"

@@ -311,3 +311,33 @@ def test_functionalize_and_batch_norms_without_estimates(lib: Any) -> None:
     assert list(held.state_dict())[:2] == ["0.weight", "0.bias"]
     alone = lib.func.replace_all_batch_norm_modules_(lib.nn.BatchNorm1d(2))
     assert alone.running_var is None
+
+
+# Control flow -------------------------------------------------------------------------------------
+def test_cond_and_while_loop() -> None:
+    lib = libraries.jitgrad()
+    x = f64(lib, X, requires_grad=True)
+    for pred in (True, lib.tensor([True]), lib.tensor(1.0)):
+        equal(lib.cond(pred, lambda x: x * 2, lambda x: x, (x,)), [1.0, 2.0, 4.0])
+    equal(lib.cond(False, lambda: x * 2, lambda: x), X)
+    for arguments, match in (
+        ((None, abs, abs), "Expected pred to be bool or tensor"),
+        ((x > 0, abs, abs, (x,)), "single-element tensor"),
+        ((True, abs, None), "both branches to be callable"),
+        ((True, abs, abs, x), "operands to be a tuple"),
+    ):
+        with pytest.raises(RuntimeError, match=match):
+            lib.cond(*arguments)
+
+    count, y = lib.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * x), (lib.tensor(0), x))
+    assert count.item() == 3
+    y.sum().backward()
+    equal(x.grad, [8 * a**7 for a in X])
+    for arguments, match in (
+        ((None, abs, (x,)), "to be callable"),
+        ((abs, abs, x), "carried_inputs to be a tuple"),
+        ((lambda x: x > 0, abs, (x,)), "cond_fn must return a boolean"),
+        ((lambda x: True, lambda x: (x, x), (x,)), "in the structure of carried_inputs"),
+    ):
+        with pytest.raises(RuntimeError, match=match):
+            lib.while_loop(*arguments)

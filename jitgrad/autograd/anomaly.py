@@ -44,6 +44,11 @@ def _switch(mode: bool, check_nan: bool) -> None:
     state.set_special_everywhere(ANOMALY, _enabled)
 
 
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Switch anomaly detection on or off, for good."""
+    _switch(enabled, check_nan)
+
+
 class set_detect_anomaly:
     """Switch anomaly detection on or off: at once, and back at the end of a ``with`` block.
 

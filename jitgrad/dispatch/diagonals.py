@@ -12,6 +12,7 @@ from ..memory_format import contiguous_format
 from ..ops.table import structured
 from ..tensor import Tensor
 from . import convert
+from .complexes import view_as_complex, view_as_real
 from .creation import arange, tensor, zeros
 from .elementwise import functions
 from .make import fresh, result_dtype
@@ -411,11 +412,20 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 
 
 # Copies of views ----------------------------------------------------------------------------------
+def _slice(
+    self: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    if step <= 0:
+        raise RuntimeError(f"slice step must be positive, but got {step}")
+    return slice_(self, normalize_dim(dim, self.layout.ndim), start, end, step)
+
+
 def _copying(view: str) -> Any:
     """``<view>_copy``: a view in memory of its own."""
+    function = _NO_METHODS.get(view)
 
     def copy(self: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        seen = getattr(self, view)(*args, **kwargs)
+        seen = (function or getattr(type(self), view))(self, *args, **kwargs)
         if isinstance(seen, tuple):
             parts = tuple(convert.clone(x, memory_format=contiguous_format) for x in seen)
             if out is not None:
@@ -441,9 +451,12 @@ def alias_copy(self: Tensor, *, out: Tensor | None = None) -> Tensor:
     return into("alias_copy", convert.clone(self, memory_format=contiguous_format), out, (self,))
 
 
+_NO_METHODS = {
+    "slice": _slice, "view_as_real": view_as_real, "view_as_complex": view_as_complex
+}  # fmt: skip
 _COPIES = (
-    "as_strided diagonal expand permute split_with_sizes squeeze t transpose unbind unfold "
-    "unsqueeze view"
+    "as_strided detach diagonal expand permute select slice split split_with_sizes squeeze t "
+    "transpose unbind unfold unsqueeze view view_as_complex view_as_real"
 )
 for _view in _COPIES.split():
     globals()[f"{_view}_copy"] = _copying(_view)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import dtypes
 from ..storage import Storage
 from ..tensor import Tensor
+from .convert import to
 
 FUNCTIONS = "get_device is_same_size is_signed is_storage typename"
 METHODS = (
     "dim_order get_device is_nonzero is_pinned is_same_size is_set_to is_shared pin_memory "
-    "const_data_ptr"
+    "const_data_ptr share_memory_ dense_dim sparse_dim to_dense"
 )
 
 
@@ -58,6 +60,35 @@ def is_pinned(self: Tensor) -> bool:
 def is_shared(self: Tensor) -> bool:
     """Whether other processes see writes to the tensor: never."""
     return False
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """What PyTorch has to move a tensor into memory that processes share; not supported here.
+
+    Raises:
+        NotImplementedError: always, rather than to leave writes unseen by other processes.
+    """
+    raise NotImplementedError(
+        "share_memory_(): tensors here live in the memory of one process; send a copy to another, "
+        "or keep the values in multiprocessing.shared_memory and show them by from_numpy()"
+    )
+
+
+def dense_dim(self: Tensor) -> int:
+    """The number of dimensions that are not sparse: all."""
+    return self.layout.ndim
+
+
+def sparse_dim(self: Tensor) -> int:
+    """The number of sparse dimensions: none."""
+    return 0
+
+
+def to_dense(
+    self: Tensor, dtype: dtypes.dtype | None = None, *, masked_grad: bool = True
+) -> Tensor:
+    """The tensor itself, which is not sparse, or it in another dtype."""
+    return self if dtype is None else to(self, dtype)
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:

@@ -20,19 +20,25 @@ def _mask(like: Tensor, p: float) -> Tensor:
     return empty_like(like).bernoulli_(1 - p)
 
 
-def _drop(input: Tensor, p: float, training: bool, inplace: bool, per_channel: bool) -> Tensor:
+def _noise(input: Tensor, p: float, per_channel: bool) -> Tensor:
+    """Zeros with probability ``p``, else ones: for each element, or each channel."""
+    if not per_channel:
+        return _mask(input, p)
+    if input.ndim < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    shape = (*input.shape[:2], *(1 for _ in input.shape[2:]))
+    return input.new_empty(shape).bernoulli_(1 - p)
+
+
+def drop(input: Tensor, p: float, training: bool, inplace: bool, per_channel: bool) -> Tensor:
+    """:func:`dropout`, of elements or of whole channels."""
     check_probability(p)
     if not training or p == 0 or not input.numel():
         return input
     multiply: Callable[..., Tensor] = operators["mul"].inplace if inplace else functions["mul"]
     if p == 1:
         return multiply(input, empty_like(input).zero_())
-    if per_channel:
-        shape = (*input.shape[:2], *(1 for _ in input.shape[2:]))
-        noise = input.new_empty(shape).bernoulli_(1 - p)
-    else:
-        noise = _mask(input, p)
-    return multiply(input, noise.div_(1 - p))
+    return multiply(input, _noise(input, p, per_channel).div_(1 - p))
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -41,7 +47,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     Raises:
         ValueError: unless ``p`` is a probability (Srivastava et al. 2014).
     """
-    return _drop(input, p, training, inplace, per_channel=False)
+    return drop(input, p, training, inplace, per_channel=False)
 
 
 def dropout1d(
@@ -70,7 +76,7 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool, spatial: i
     # As PyTorch: three dimensions are a batch of channels for 1d and 2d, a lone sample for 3d.
     alone = spatial != 2 and input.ndim == spatial + 1
     given = input.unsqueeze(0) if alone else input
-    result = _drop(given, p, training, inplace, per_channel=True)
+    result = drop(given, p, training, inplace, per_channel=True)
     return result.squeeze(0) if alone else result
 
 
@@ -78,9 +84,7 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool, spatial: i
 _SATURATED = 1.7580993408473766  # -selu(-infinity)
 
 
-def _drop_alpha(
-    input: Tensor, p: float, training: bool, inplace: bool, per_channel: bool
-) -> Tensor:
+def drop_alpha(input: Tensor, p: float, training: bool, inplace: bool, per_channel: bool) -> Tensor:
     """Elements are set to the value that selu saturates at, and all scaled and shifted so that mean
     and variance stay (Klambauer et al. 2017)."""
     check_probability(p)
@@ -89,13 +93,7 @@ def _drop_alpha(
     multiply: Callable[..., Tensor] = operators["mul"].inplace if inplace else functions["mul"]
     if p == 1:
         return multiply(input, empty_like(input).zero_())
-    if per_channel:
-        if input.ndim < 2:
-            raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-        shape = (*input.shape[:2], *(1 for _ in input.shape[2:]))
-        noise = input.new_empty(shape).bernoulli_(1 - p)
-    else:
-        noise = _mask(input, p)
+    noise = _noise(input, p, per_channel)
     scale = 1.0 / math.sqrt((_SATURATED * _SATURATED * p + 1) * (1 - p))
     shift = (noise - 1).mul_(_SATURATED * scale).add_(_SATURATED * scale * p)
     return multiply(input, noise.mul_(scale)).add_(shift)
@@ -109,11 +107,11 @@ def alpha_dropout(
     Raises:
         ValueError: unless ``p`` is a probability.
     """
-    return _drop_alpha(input, p, training, inplace, per_channel=False)
+    return drop_alpha(input, p, training, inplace, per_channel=False)
 
 
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """:func:`alpha_dropout` of whole channels, the second dimension."""
-    return _drop_alpha(input, p, training, inplace, per_channel=True)
+    return drop_alpha(input, p, training, inplace, per_channel=True)

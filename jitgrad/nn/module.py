@@ -336,6 +336,10 @@ class Module(Calling, StateDict, Traversal):
         """Floating parameters and buffers as bfloat16."""
         return self._cast(dtypes.bfloat16)
 
+    def share_memory(self: T) -> T:
+        """Not supported: NotImplementedError by ``Tensor.share_memory_``."""
+        return self._apply(lambda t: t.share_memory_())
+
     def to_empty(self: T, *, device: Any = None, recurse: bool = True) -> T:
         """Every parameter and buffer in new memory, with whatever values it holds."""
         return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse=recurse)
