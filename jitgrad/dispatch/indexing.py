@@ -110,7 +110,8 @@ def _first(self: Tensor, position: int) -> Tensor:
     size, step, row = plan
     if not -size <= position < size:
         raise _out_of_bounds(position, 0, size)
-    if not _direct(self):
+    # What is no view and is tracked requires grad: there is no need to ask.
+    if (self.tracked is True and self.view_meta is None) or not _direct(self):
         return view_of(self, "select", (0, position))
     if position < 0:
         position += size

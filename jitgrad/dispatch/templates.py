@@ -51,7 +51,8 @@ RECORD = """
 {edges}
             cls = classes[{mask}]
             if cls is None:
-                untracked(({arguments},), plan, result)
+                if not ({quiet}):
+                    untracked(({arguments},), plan, result)
             else:
                 node = new(cls)
                 node._seq = next_seq()
@@ -156,6 +157,13 @@ _WRAP = """
         grad{i} = finish(grad{i}, plan.finish[{i}])
 """
 
+# A view is tracked, for its base may come to require grad. Where that never had to do with a
+# gradient, nor the view itself, there is nothing to record nor to inherit.
+_QUIET = (
+    "({x}.tracked is False or {x}.view_meta is not None and {x}.view_meta.base.tracked is False"
+    " and {x}.view_meta.edge is None and not {x}.view_meta.requires_grad)"
+)
+
 # The same two for structured rows, whose formulas are functions over Tensors. Recording depends on
 # nothing but the number of inputs, so it is expanded once for each number and closes over the rest.
 STRUCTURED_RECORD = """
@@ -177,6 +185,8 @@ def recorder(base, variants):
                 node._saved = save({inputs}, result) if save is not None else ()
                 result.edge = (node, 0)
                 result.tracked = True
+                return
+            if {quiet}:
                 return
         general(base, ({inputs},), (result,), attributes, outcome)
     return record
@@ -231,6 +241,7 @@ def forward_source(
             ),
             mask=" + ".join(f"({1 << i} if e{i} is not None else 0)" for i in range(len(inputs))),
             next_edges=_each(inputs, "e{i}"),
+            quiet=_each(inputs, _QUIET, " and "),
         )
     return FORWARD.format(
         name=name,
@@ -338,6 +349,7 @@ def structured_record_source(count: int, edges: int) -> str:
         edges=_each(followed, edge, "\n"),
         mask=" + ".join(f"({1 << i} if e{i} is not None else 0)" for i in range(edges)),
         next_edges=_each(followed, "e{i}"),
+        quiet=_each(inputs, _QUIET, " and "),
     )
 
 
