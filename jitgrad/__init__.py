@@ -234,6 +234,7 @@ from .settings import *  # isort: skip
 from .signal.periodic import *  # isort: skip
 from .func import vmap as vmap  # isort: skip
 from .func.control_flow import cond, while_loop  # isort: skip
+from . import random as random  # isort: skip
 from .nn.functional import (  # isort: skip
     bilinear,
     celu,

@@ -51,6 +51,7 @@ LAYERS = {
     "jitgrad.masked": 7,
     "jitgrad.nn": 7,
     "jitgrad.optim": 7,
+    "jitgrad.random": 7,
     "jitgrad.serialization": 7,
     "jitgrad.settings": 7,
     "jitgrad.signal": 7,

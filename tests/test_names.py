@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jitgrad as jg
-from tests.oracle import arg, check, check_raises
+from tests.oracle import arg, check, check_raises, torch_or_skip
 
 
 @pytest.fixture
@@ -162,3 +162,36 @@ def test_star_import_of_settings_adds_no_other_names() -> None:
     with warnings.catch_warnings():
         from jitgrad import settings
     assert all(callable(getattr(settings, name)) for name in settings.__all__)
+
+
+# Tensors on files ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["jitgrad", pytest.param("torch", marks=pytest.mark.oracle)])
+def test_from_file(name: str, tmp_path: Any) -> None:
+    lib = jg if name == "jitgrad" else torch_or_skip()
+    path = str(tmp_path / "numbers")
+    with pytest.raises(RuntimeError, match="unable to open file"):
+        lib.from_file(path, size=3)
+    x = lib.from_file(path, shared=True, size=3)
+    assert x.tolist() == [0.0] * 3 and (tmp_path / "numbers").stat().st_size == 12
+    x.fill_(1.0)
+    again = lib.from_file(path, True, 4, dtype=lib.int32)
+    assert again.tolist() == [0x3F800000] * 3 + [0]
+    again.zero_()
+    assert x.tolist() == [0.0] * 3
+    private = lib.from_file(path, size=2, requires_grad=True)
+    assert private.requires_grad
+    private.detach().fill_(5.0)
+    assert private.tolist() == [5.0] * 2 and x.tolist() == [0.0] * 3
+    assert lib.from_file(path, size=2, dtype=lib.bfloat16).tolist() == [0.0] * 2
+    with pytest.raises(RuntimeError, match="is smaller than the required mapping size"):
+        lib.from_file(path, False, 10)
+    assert lib.from_file(path).shape == (0,)
+
+
+def test_names_of_the_generator() -> None:
+    with jg.random.fork_rng():
+        jg.random.manual_seed(3)
+        expected = jg.rand(2)
+        assert jg.random.initial_seed() == 3
+        jg.manual_seed(3)
+        assert jg.equal(jg.rand(2), expected)

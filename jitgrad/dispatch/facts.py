@@ -58,7 +58,7 @@ def is_pinned(self: Tensor) -> bool:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether other processes see writes to the tensor: never."""
+    """Whether the tensor was made to be seen by other processes: never (but see from_file)."""
     return False
 
 
@@ -70,7 +70,7 @@ def share_memory_(self: Tensor) -> Tensor:
     """
     raise NotImplementedError(
         "share_memory_(): tensors here live in the memory of one process; send a copy to another, "
-        "or keep the values in multiprocessing.shared_memory and show them by from_numpy()"
+        "or have both show one file by from_file(shared=True)"
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +12,12 @@ import numpy as np
 
 from ..dtypes import dtype as Dtype
 from ..errors import writer
-from ..state import GRAD, modes
+from ..state import GRAD, get_default_dtype, modes
 from ..tensor import Tensor
-from .creation import from_numpy
+from .creation import empty, from_numpy
 from .elementwise import check_writable
 
-FUNCTIONS = "from_dlpack frombuffer to_dlpack"
+FUNCTIONS = "from_dlpack from_file frombuffer to_dlpack"
 METHODS = "apply_ map_ map2_"
 
 
@@ -71,6 +73,51 @@ def frombuffer(
     if dtype.np is not elements.dtype or result.layout.dtype is not dtype:
         result = result.view(dtype)  # bfloat16, which NumPy has not
     return result.requires_grad_() if requires_grad else result
+
+
+def from_file(
+    filename: str | os.PathLike[str],
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: Dtype | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A one-dimensional tensor whose memory is a file's, from its beginning.
+
+    Args:
+        filename: of the file; made, or made longer, if it is to be shared.
+        shared: whether what is written to the tensor is written to the file, and so seen by every
+            process that shows it too. Otherwise the tensor has the values of the file at first.
+        size: how many elements.
+
+    Raises:
+        RuntimeError: if the file cannot be opened, or is too short and not shared.
+    """
+    d = get_default_dtype() if dtype is None else dtype
+    length = size * d.itemsize
+    flags = os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY
+    try:
+        file = os.open(filename, flags, 0o600)
+    except OSError as error:
+        way = "read-write" if shared else "read-only"
+        raise RuntimeError(f"unable to open file <{filename}> in {way} mode: {error}") from error
+    try:
+        held = os.fstat(file).st_size
+        if length > held:
+            if not shared:
+                raise RuntimeError(
+                    f"file <{filename}> size <{held}> is smaller than the required mapping size "
+                    f"<{length}>"
+                )
+            os.truncate(file, length)
+        if not length:  # which to mmap means all of the file
+            return empty(0, dtype=d, requires_grad=requires_grad)
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        memory = mmap.mmap(file, length, access=access)
+    finally:
+        os.close(file)
+    return frombuffer(memory, dtype=d, requires_grad=requires_grad)
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
