@@ -34,7 +34,7 @@ _ADAPTIVE = {
     2: family("adaptive_avg_pool2d", "AdaptiveAvgPool2DBackward0"),
     3: family("adaptive_avg_pool3d", "AdaptiveAvgPool3DBackward0", row_major=True),
 }
-_maps = PlanCache()  # with what their nodes show
+_maps = PlanCache()  # among what their nodes show
 
 
 @functools.lru_cache(1024)
@@ -64,7 +64,7 @@ def _avg_pool(
         divisor_override,
     )  # fmt: skip
     try:
-        return _POOLS[rank].apply(self, *_maps[key])
+        return _POOLS[rank].apply(self, _maps[key])
     except KeyError:
         pass
     except TypeError:  # lists
@@ -93,9 +93,10 @@ def _avg_pool(
     visible = p._asdict()
     del visible["dilation"]
     visible |= {"count_include_pad": count_include_pad, "divisor_override": divisor_override}
+    visible["map"] = mapping
     if key is not None:
-        _maps.add(key, (mapping, visible))
-    return _POOLS[rank].apply(self, mapping, visible)
+        _maps.add(key, visible)
+    return _POOLS[rank].apply(self, visible)
 
 
 def avg_pool1d(
@@ -199,7 +200,7 @@ def _adaptive_avg_pool(rank: int, self: Tensor, output_size: Any) -> Tensor:
     check_nonempty(name, of.shape, of.ndim - rank)
     check_floating(name, of)
     mapping = _adaptive_map(of.shape[-rank:], sizes)
-    return _ADAPTIVE[rank].apply(self, mapping, {"output_size": sizes})
+    return _ADAPTIVE[rank].apply(self, {"output_size": sizes, "map": mapping})
 
 
 def adaptive_avg_pool1d(self: Tensor, output_size: Any) -> Tensor:

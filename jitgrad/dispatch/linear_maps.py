@@ -58,11 +58,11 @@ class Family(NamedTuple):
     backward: type[StructuredNode]
     row_major: bool
 
-    def apply(self, x: Tensor, mapping: Separable, visible: Mapping[str, Any]) -> Tensor:
-        """The operator, recorded; ``visible`` are the attributes that its node shows."""
-        result, outcome = _mapped(x, mapping, self.row_major)
+    def apply(self, x: Tensor, attributes: Mapping[str, Any]) -> Tensor:
+        """The operator, recorded; ``attributes`` are its ``map`` and what else its node shows."""
+        result, outcome = _mapped(x, attributes["map"], self.row_major)
         if x.tracked is not False or modes.levels:
-            self.forward.record(x, result, {**visible, "map": mapping}, outcome)
+            self.forward.record(x, result, attributes, outcome)
         return result
 
 
@@ -81,11 +81,11 @@ def family(name: str, node: str, *, row_major: bool = False) -> Family:
         return result
 
     def again(grad: Tensor, map: Separable) -> Tensor:
-        return both.apply(grad, map, {})
+        return both.apply(grad, {"map": map})
 
     forward = structured(
         name, "self", grad={"self": adjoint}, node=node, fresh=True,
-        jvp={"self": lambda tangent, map: both.apply(tangent, map, {})},
+        jvp={"self": lambda tangent, map: both.apply(tangent, {"map": map})},
     )  # fmt: skip
     backward = structured(
         f"{name}_backward", "gradient", grad={"gradient": again}, fresh=True,

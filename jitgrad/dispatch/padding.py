@@ -163,14 +163,14 @@ def pad_with_itself(self: Tensor, pad: tuple[int, ...], mode: str) -> Tensor:
     found = _maps.get((mode, self.layout, pad))
     if found is None:
         found = _maps.add((mode, self.layout, pad), _checked(self.layout, pad, mode))
-    return _FAMILIES[mode, rank].apply(self, *found)
+    return _FAMILIES[mode, rank].apply(self, found)
 
 
-_maps = PlanCache()  # with what their nodes show
+_maps = PlanCache()  # among what their nodes show
 
 
-def _checked(of: Layout, pad: tuple[int, ...], mode: str) -> tuple[Separable, dict[str, Any]]:
-    """The map of a padding, once it is known to fit."""
+def _checked(of: Layout, pad: tuple[int, ...], mode: str) -> dict[str, Any]:
+    """What the node of a padding shows, with its map, once it is known to fit."""
     rank = len(pad) // 2
     if len(pad) not in (2, 4, 6) or of.ndim - rank not in (1, 2):
         raise NotImplementedError(
@@ -190,7 +190,7 @@ def _checked(of: Layout, pad: tuple[int, ...], mode: str) -> tuple[Separable, di
     if mode != "circular":
         _check_result(sizes, pad)
     visible: dict[str, Any] = {} if mode == "circular" else {"padding": pad}
-    return _map(mode, sizes, pad), visible
+    return {**visible, "map": _map(mode, sizes, pad)}
 
 
 def _check_elements(of: Layout, rank: int) -> None:

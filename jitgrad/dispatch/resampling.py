@@ -107,7 +107,7 @@ def upsample(
     visible |= dict(zip(names, scales, strict=True))
     if not mode.startswith("nearest"):
         visible["align_corners"] = align_corners
-    return kind.nodes.apply(self, _map(kind, each), visible)
+    return kind.nodes.apply(self, {**visible, "map": _map(kind, each)})
 
 
 def _precision(d: dtype) -> Any:
