@@ -107,7 +107,7 @@ def cross_entropy(
     of, kind = input.layout, target.layout
     dim = 0 if of.ndim == 1 else 1
     logs = lines.log_softmax(input, dim)
-    if kind.dtype.is_floating_point and kind.shape == of.shape:
+    if kind.shape == of.shape and kind.dtype.is_floating_point:
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _from_probabilities(logs, target, weight, reduction, label_smoothing, dim)
