@@ -64,6 +64,8 @@ class ElementwiseNode(OperationNode):
 
     def name(self) -> str:
         row = self.row
+        if row.node_in_place and self._plan.existing:
+            return row.node_in_place
         if row.node_of_number and self._plan.inputs[-1].wrapped:
             return row.node_of_number
         if row.node_of_left_number and self._plan.inputs[0].wrapped:

@@ -53,15 +53,17 @@ class Plan:
         out: layout of the result.
         nbytes: bytes of the result.
         compute: the dtype of the computation.
+        existing: whether the result is written to a tensor that was there before.
     """
 
-    __slots__ = ("compute", "inputs", "nbytes", "out", "run", "spec")
+    __slots__ = ("compute", "existing", "inputs", "nbytes", "out", "run", "spec")
 
     def __init__(self, inputs: tuple[Layout, ...], out: Layout, compute: dtypes.dtype) -> None:
         self.inputs = inputs
         self.out = out
         self.nbytes = out.numel * out.dtype.itemsize
         self.compute = compute
+        self.existing = False
         self.run: Any = None
         self.spec: Any = None
 
@@ -142,6 +144,7 @@ def into(row: Elementwise, inputs: tuple[Layout, ...], out: Layout) -> Plan:
             f"output type {out.dtype.tensor_type.removesuffix('Tensor')} in {row.name}()"
         )
     plan = Plan(inputs, out, compute)
+    plan.existing = True
     formulas = (row.formula(compute),)
     plan.run, plan.spec = elementwise.plan(formulas, row.inputs, inputs, (out,), compute)
     return plan

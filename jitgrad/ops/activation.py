@@ -19,10 +19,10 @@ _SOFT = "where(self > 20, self, log1p(exp(self)))"
 
 
 def _activation(name: str, inputs: str, forward: str, grad: Any, doc: str, node: str = "",
-                lowest: int = FLOATING) -> None:  # fmt: skip
+                lowest: int = FLOATING, node_in_place: str = "") -> None:  # fmt: skip
     derivatives = {"self": grad} if isinstance(grad, str) else grad
     op(name, inputs, forward, grad=derivatives, doc=doc, node=node, categories=(lowest, FLOATING),
-       domain=(0.1, 2.0), method=False, inplace=False)  # fmt: skip
+       domain=(0.1, 2.0), method=False, inplace=False, node_in_place=node_in_place)  # fmt: skip
 
 
 _activation(
@@ -30,11 +30,12 @@ _activation(
     "where(self > 0, self * scale, expm1(self * input_scale) * (alpha * scale))",
     "elu_backward(grad, self, alpha, scale, input_scale)",
     doc="scale * self where positive, else an exponential that tends to -alpha * scale",
+    node_in_place="EluBackward1",
 )  # fmt: skip
 _activation(
     "celu", "self alpha", "where(self > 0, self, alpha * expm1(self / alpha))",
     "elu_backward(grad, self, alpha, 1, 1 / alpha)",
-    doc="self where positive, else alpha * (exp(self / alpha) - 1)",
+    doc="self where positive, else alpha * (exp(self / alpha) - 1)", node_in_place="CeluBackward1",
 )  # fmt: skip
 _activation(
     "gelu", "self", f"0.5 * self * (1 + erf(self * {_SQRT_HALF}))",
@@ -88,7 +89,7 @@ _activation(
 _activation(
     "threshold", "self threshold value", "where(self <= threshold, value, self)",
     "threshold_backward(grad, self, threshold)", doc="self above the threshold, else the value",
-    lowest=INTEGER,
+    lowest=INTEGER, node_in_place="ThresholdBackward1",
 )  # fmt: skip
 _activation(
     "prelu_kernel", "self weight", "where(self > 0, self, weight * self)",
@@ -99,6 +100,7 @@ _activation(
 _activation(
     "rrelu_with_noise", "self noise", "where(self > 0, self, noise * self)",
     "leaky_relu_backward(grad, self, noise)", doc="self where positive, else scaled by the noise",
+    node_in_place="RreluWithNoiseBackward1",
 )  # fmt: skip
 
 

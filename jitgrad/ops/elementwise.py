@@ -483,6 +483,7 @@ op(
     "self negative_slope",
     "where(self > 0, self, self * negative_slope)",
     grad={"self": "leaky_relu_backward(grad, self, negative_slope)"},
+    node_in_place="LeakyReluBackward1",
     method=False,
     inplace=False,
     categories=(FLOATING, FLOATING),

@@ -59,6 +59,7 @@ class Elementwise:
         node: the autograd node's name; by default CamelCase of the name + ``Backward0``.
         node_of_number: the node's name where the last input is a Python number, if it is another.
         node_of_left_number: and where the first is.
+        node_in_place: and where the result is written in place.
         integer_zero_division: whether an integer zero as last input is an error.
         left_number: whether the first input may be a Python number if another is a tensor.
         inline: whether kernels have this row's formula in the place of calls of it in other rows'
@@ -86,6 +87,7 @@ class Elementwise:
     node: str = ""
     node_of_number: str = ""
     node_of_left_number: str = ""
+    node_in_place: str = ""
     integer_zero_division: bool = False
     left_number: bool = False
     inline: bool = False
