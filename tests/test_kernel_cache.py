@@ -136,7 +136,8 @@ def test_the_key_follows_imports_through_packages() -> None:
         (imported,) = sources._imports(text, "jitgrad.kernels")
         return set(sources._reached(*imported))
 
-    assert reached("from jitgrad.kernels.abi import p_int64 as words") == {"abi.py"}
+    pointers = reached("from jitgrad.kernels.abi import p_int64 as words")
+    assert pointers == {"abi.py", "flipped.py", "half.py"}
     several = reached("    from jitgrad.kernels.scalar import exp")  # not the package's own file
     assert {"scalar/exponential.py", "scalar/bits.py"} <= several
     assert "scalar/__init__.py" not in several

@@ -20,7 +20,7 @@ from .creation import eye, from_numpy
 from .diagonals import powers
 from .elementwise import functions
 from .make import int_argument, result_dtype
-from .matmul import addmm, addmv, baddbmm, bmm, dot, matmul, mm, outer
+from .matmul import addmm, addmv, baddbmm, bmm, dot, factors, matmul, mm, outer
 from .reduction import amax, amin, sum, vector_norm
 from .rows import index_select
 from .scatter import scatter_reduce
@@ -78,6 +78,7 @@ def addbmm(
 ) -> Tensor:
     """``beta * self + alpha * sum_i batch1[i] @ batch2[i]``."""
     total = sum(bmm(batch1, batch2), 0)
+    beta, alpha = factors(self, beta, alpha)
     return into("addbmm", _blend(self, total, beta, alpha), out, (self, batch1, batch2))
 
 

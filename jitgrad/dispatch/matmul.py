@@ -393,6 +393,13 @@ def _add_product(
     return result
 
 
+def factors(self: Tensor, beta: Any, alpha: Any) -> tuple[Any, Any]:
+    """The factors of a sum with a product: PyTorch cuts them to integers for integer tensors."""
+    return (
+        (beta, alpha) if self.layout.dtype.category >= dtypes.FLOATING else (int(beta), int(alpha))
+    )
+
+
 def addmm(
     self: Tensor,
     mat1: Tensor,
@@ -431,6 +438,7 @@ def addmm(
             _ADDMM.record(self, mat1, mat2, result, _PLAIN, plan.outcome)
     else:
         _check_addmm(self, mat1, mat2)
+        beta, alpha = factors(self, beta, alpha)
         result = _add_product("addmm", _ADDMM, (self, mat1, mat2), beta, alpha)
     return result if out is None else _out("addmm", result, out, (self, mat1, mat2))
 
@@ -486,10 +494,7 @@ def baddbmm(
             f"Expected batches of matrices that can be multiplied, got {list(a.shape)} and "
             f"{list(b.shape)} in baddbmm()"
         )
-    if (
-        self.layout.dtype.category < dtypes.FLOATING
-    ):  # PyTorch cuts these to integers here, and refuses in addmm
-        beta, alpha = int(beta), int(alpha)
+    beta, alpha = factors(self, beta, alpha)
     result = _add_product("baddbmm", _BADDBMM, (self, batch1, batch2), beta, alpha)
     return _out("baddbmm", result, out, (self, batch1, batch2))
 
@@ -607,10 +612,7 @@ def addmv(
 ) -> Tensor:
     """``beta * self + alpha * (mat @ vec)``; ``self`` broadcasts."""
     _check("addmv", self, mat, vec)
-    if (
-        self.layout.dtype.category < dtypes.FLOATING
-    ):  # PyTorch cuts these to integers here, and refuses in addmm
-        beta, alpha = int(beta), int(alpha)
+    beta, alpha = factors(self, beta, alpha)
     product_of = mv(mat.detach(), vec.detach())
     result = _scaled(product_of, alpha)
     if beta != 0:

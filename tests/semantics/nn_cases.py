@@ -73,11 +73,36 @@ def _convolutions() -> dict[str, Case]:
     }
 
 
+def _recurrent() -> dict[str, Case]:
+    cases: dict[str, Case] = {}
+    for kind, gates in {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}.items():
+        for bias in (False, True):
+            for projected in (False, True) if kind == "lstm" else (False,):
+                width = 1 if projected else 2  # of the output, for two units
+                shapes: list[Any] = [(2, 1, 3), (1, 1, width)]
+                shapes += [(1, 1, 2)] if kind == "lstm" else []
+                shapes += [(gates * 2, 3), (gates * 2, width)]
+                shapes += [(gates * 2,)] * 2 if bias else []
+                shapes += [(width, 2)] if projected else []
+
+                def run(x: Any, *given: Any, kind: str = kind, bias: bool = bias) -> Any:
+                    count = 2 if kind == "lstm" else 1
+                    states, weights = given[:count], list(given[count:])
+                    hx = states if kind == "lstm" else states[0]
+                    options = (bias, 1, 0.0, True, False, False)
+                    return getattr(jg, kind)(x, hx, weights, *options)
+
+                cases[f"{kind}{'_bias' * bias}{'_projected' * projected}"] = (run, shapes)
+    return cases
+
+
 NN_CASES: dict[str, Case] = {
     **_padding(),
     **_resampling(),
     **_pooling(),
     **_convolutions(),
+    **_recurrent(),
+    "native_dropout": (lambda x: jg.native_dropout(x, 0.0, True)[0], [(2, 3)]),  # keeps all
     "embedding": (lambda w: F.embedding(PLACES, w), [(3, 2)]),
     "embedding_bag": (
         lambda w, s: F.embedding_bag(PLACES, w, mode="sum", per_sample_weights=s), [(3, 2), (2, 2)],
