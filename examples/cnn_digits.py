@@ -15,6 +15,7 @@ import importlib
 import sys
 import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,23 +98,20 @@ def build(lib: Any, config: Config) -> Any:
 
 
 def train(lib: Any, model: Any, config: Config, data: Digits) -> Iterator[float]:
-    """Learn for an epoch for each mean loss that is asked for; the rate falls from epoch to
-    epoch."""
+    """Learn from a batch for each loss that is asked for; the rate falls from epoch to epoch."""
     optimizer = lib.optim.SGD(
         model.parameters(), lr=config.rate, momentum=config.momentum, weight_decay=config.decay
     )
     for epoch in range(config.epochs):
         for group in optimizer.param_groups:
             group["lr"] = config.rate / 2 * (1 + np.cos(np.pi * epoch / config.epochs))
-        losses = []
         for batch in batches(data, config, epoch):
             images, labels = lib.from_numpy(batch.images), lib.from_numpy(batch.labels)
             optimizer.zero_grad()
             loss = lib.nn.functional.cross_entropy(model(images), labels)
             loss.backward()
             optimizer.step()
-            losses.append(loss.item())
-        yield float(np.mean(losses))
+            yield loss.item()
 
 
 def accuracy(lib: Any, model: Any, data: Digits) -> float:
@@ -135,7 +133,10 @@ def main(arguments: list[str]) -> int:
     size = sum(p.numel() for p in model.parameters())
     print(f"{options.backend}: {size:,} parameters, {len(learned.images)} images to learn from")
     start = time.perf_counter()
-    for epoch, loss in enumerate(train(lib, model, config, learned), 1):
+    losses = train(lib, model, config, learned)
+    steps = len(learned.images) // config.batch
+    for epoch in range(1, config.epochs + 1):
+        loss = sum(islice(losses, steps)) / steps
         if epoch == 1 or epoch % 5 == 0:
             print(f"epoch {epoch:3}  loss {loss:.4f}", flush=True)
     seconds = time.perf_counter() - start

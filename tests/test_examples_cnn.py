@@ -32,13 +32,20 @@ def small(cnn: Any, epochs: int) -> tuple[Any, Any]:
 
 
 @pytest.mark.oracle
-def test_the_losses_are_those_of_torch(cnn: Any, seed: Any) -> None:
-    data, config = small(cnn, 3)
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-4), ("float64", 1e-9)])
+def test_the_curve_of_losses_is_that_of_torch(
+    cnn: Any, dtype: str, tolerance: float, seed: Any
+) -> None:
+    data, config = small(cnn, 5)
+    data = data._replace(images=data.images.astype(dtype))
     curves = []
     for lib in (torch_or_skip(), jg):
         seed(1)  # which makes the same initial weights
-        curves.append(list(cnn.train(lib, cnn.build(lib, config), config, data)))
-    np.testing.assert_allclose(curves[1], curves[0], rtol=1e-3)
+        model = cnn.build(lib, config).to(getattr(lib, dtype))
+        curves.append(list(cnn.train(lib, model, config, data)))
+    assert len(curves[1]) == 50
+    np.testing.assert_allclose(curves[1], curves[0], rtol=tolerance)
+    assert curves[1][-1] < curves[1][0]
 
 
 def test_it_learns(cnn: Any, seed: Any) -> None:
