@@ -489,7 +489,9 @@ def _assign(target: Tensor, value: Tensor) -> None:
     else:
         # PyTorch takes a view here even where there is nothing to strip: the graph shows it.
         stripped = view_of(value, "view", (_stripped_shape(value),))
-        convert.copy_(target, view_of(stripped, "expand", (target.layout.shape,)))
+        shape = target.layout.shape
+        same = stripped.layout.shape == shape
+        convert.copy_(target, stripped if same else view_of(stripped, "expand", (shape,)))
 
 
 def _stripped(value: Tensor) -> Tensor:
