@@ -215,7 +215,6 @@ from .typeinfo import (
     iinfo,
     is_complex,
     is_floating_point,
-    is_nonzero,
     result_type,
 )
 

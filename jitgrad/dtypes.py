@@ -206,6 +206,15 @@ def by_name(name: str) -> dtype:
     return BY_NAME[name]
 
 
+def by_tensor_type(name: str) -> dtype | None:
+    """The dtype of tensors of a legacy type, by its name with or without the package's.
+
+    >>> by_tensor_type("jitgrad.LongTensor")
+    jitgrad.int64
+    """
+    return _BY_TENSOR_TYPE.get(name.rpartition(".")[2])
+
+
 # PyTorch keeps these for storage and interchange: they promote with floats alone.
 BAREBONES = (uint16, uint32, uint64)
 HALVES = (float16, bfloat16)
@@ -214,6 +223,7 @@ ALL = (
     *HALVES, float32, float64, complex64, complex128,
 )  # fmt: skip
 BY_NAME = {d.name: d for d in (*ALL, *FORMATS)}
+_BY_TENSOR_TYPE = {d.tensor_type: d for d in ALL}
 ALIASES = {
     "float": float32,
     "double": float64,

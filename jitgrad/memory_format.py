@@ -23,7 +23,7 @@ preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 
-_RANKS = {channels_last: 4, channels_last_3d: 5}
+RANKS = {channels_last: 4, channels_last_3d: 5}  # of the tensors they are for
 
 
 def format_argument(name: str, given: Any) -> memory_format:
@@ -47,7 +47,7 @@ def shape_layout(shape: Shape, d: dtype, format: memory_format) -> Layout:
         return dense_layout(shape, d)
     if format == preserve_format:
         raise RuntimeError("unsupported memory format Preserve: there is no tensor to be like")
-    rank = _RANKS[format]
+    rank = RANKS[format]
     if len(shape) != rank:
         raise RuntimeError(
             f"required rank {rank} tensor to use {format} format, but the shape is {list(shape)}"
@@ -68,7 +68,7 @@ def copy_layout(of: Layout, d: dtype, format: memory_format) -> Layout:
 def suggested(of: Layout) -> memory_format:
     """The format that strides speak of: channels last, else row-major whatever they are."""
     if layouts.channels_last(of.shape, of.strides):
-        return channels_last if of.ndim == _RANKS[channels_last] else channels_last_3d
+        return channels_last if of.ndim == RANKS[channels_last] else channels_last_3d
     return contiguous_format
 
 
@@ -76,7 +76,7 @@ def is_in(of: Layout, format: memory_format) -> bool:
     """Whether elements lie in the given order without gaps (sizes of one lie anywhere)."""
     if format in (contiguous_format, preserve_format):
         return of.contiguous
-    if of.ndim != _RANKS[format]:
+    if of.ndim != RANKS[format]:
         return False
     wanted = shape_layout(of.shape, of.dtype, format).strides
     return all(n == 1 or a == b for n, a, b in zip(of.shape, of.strides, wanted, strict=True))

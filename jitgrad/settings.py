@@ -10,7 +10,7 @@ import warnings
 from typing import Any
 
 from . import state
-from .dtypes import ALL, dtype
+from .dtypes import by_tensor_type, dtype
 from .tensor import CPU, device
 
 _PRECISIONS = ("highest", "high", "medium")
@@ -117,17 +117,12 @@ def set_default_tensor_type(t: Any) -> None:
     Raises:
         TypeError: for what is no type of floating-point tensors.
     """
-    name = t.rpartition(".")[2] if isinstance(t, str) else None
-    found = getattr(t, "dtype", None) if name is None else _by_tensor_type(name)
+    found = by_tensor_type(t) if isinstance(t, str) else getattr(t, "dtype", None)
     if not isinstance(found, dtype) or not found.is_floating_point:
         raise TypeError(
             "invalid type object: only floating-point types are supported as the default type"
         )
     state.set_default_dtype(found)
-
-
-def _by_tensor_type(name: str) -> dtype | None:
-    return next((d for d in ALL if d.tensor_type == name), None)
 
 
 __all__ = [

@@ -84,8 +84,3 @@ def is_floating_point(input: Tensor) -> bool:
 def is_complex(input: Tensor) -> bool:
     """Whether the elements are complex."""
     return input.is_complex()
-
-
-def is_nonzero(input: Tensor) -> bool:
-    """Whether the only element is not zero; RuntimeError where there are more or none."""
-    return bool(input)

@@ -414,7 +414,7 @@ class Programs(RuleBasedStateMachine):
         other = self.fitting(pair, y)
         of = (pair[1], other[1])
         if any(t.is_inference() for t in of) and any(
-            t.requires_grad and t._is_view() and t.grad_fn is None for t in of
+            t.requires_grad and t._is_view() and _attribute(t, "grad_fn") is None for t in of
         ):
             return  # of a view whose gradient goes nowhere PyTorch saves nothing, so it may be any
         self.step(_results(BINARY[kind], pair, other, mode=mode), pair, other, mode=mode)
@@ -432,7 +432,7 @@ class Programs(RuleBasedStateMachine):
     def write_of(self, x: int, y: int, kind: str, i: int, mode: str) -> None:
         pair = self.pick(x)
         other = self.fitting(pair, y)
-        if kind == "all" and pair is other:
+        if kind in ("all", "part") and pair is other:
             return  # PyTorch sees that there is nothing to do, and forgets to check
         if not pair[1].is_floating_point() and other[1].requires_grad and not other[1].ndim:
             return  # PyTorch fills it, and then says of the bools that they require grad

@@ -420,8 +420,7 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     if dtype is None:
         return f"jitgrad.{self.layout.dtype.tensor_type}"
     if isinstance(dtype, str):
-        name = dtype.rpartition(".")[2]
-        found = next((d for d in dtypes.ALL if d.tensor_type == name), None)
+        found = dtypes.by_tensor_type(dtype)
         if found is None:
             raise ValueError(f"invalid type: '{dtype}'")
         return to(self, found)

@@ -160,7 +160,7 @@ def tensor(
         return _finish(convert.copied(data, of), requires_grad, device)
     d = dtype_argument("tensor", dtype)
     if isinstance(data, np.ndarray):
-        source = _borrowed(data)
+        source = borrowed(data)
         return _finish(convert.copied(source, like_layout(source.layout, d)), requires_grad, device)
     quick = _numbers(data, d) if data.__class__ in _SEQUENCES and data else None
     if quick is not None:
@@ -284,10 +284,10 @@ def from_numpy(array: np.ndarray) -> Tensor:
             UserWarning,
             stacklevel=2,
         )
-    return _borrowed(array)
+    return borrowed(array)
 
 
-def _borrowed(array: np.ndarray) -> Tensor:
+def borrowed(array: np.ndarray) -> Tensor:
     """A tensor on the memory of an array, or the error that says why there is none."""
     if not array.dtype.isnative:
         raise ValueError(

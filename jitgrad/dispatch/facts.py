@@ -9,7 +9,7 @@ from ..storage import Storage
 from ..tensor import Tensor
 from .convert import to
 
-FUNCTIONS = "get_device is_same_size is_signed is_storage typename"
+FUNCTIONS = "get_device is_nonzero is_same_size is_signed is_storage typename"
 METHODS = (
     "dim_order get_device is_nonzero is_pinned is_same_size is_set_to is_shared pin_memory "
     "const_data_ptr share_memory_ dense_dim sparse_dim to_dense"
@@ -43,7 +43,7 @@ def get_device(self: Tensor) -> int:
 
 
 def is_nonzero(self: Tensor) -> bool:
-    """Whether the only element is not zero."""
+    """Whether the only element is not zero; RuntimeError where there are more or none."""
     return bool(self)
 
 

@@ -14,7 +14,7 @@ from ..dtypes import dtype as Dtype
 from ..errors import writer
 from ..state import GRAD, get_default_dtype, modes
 from ..tensor import Tensor
-from .creation import empty, from_numpy
+from .creation import borrowed, empty, from_numpy
 from .elementwise import check_writable
 
 FUNCTIONS = "from_dlpack from_file frombuffer to_dlpack"
@@ -65,12 +65,8 @@ def frombuffer(
             "writing to this tensor raises. Copy the buffer to get one you can write to.",
             stacklevel=2,
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            result = from_numpy(elements)
-    else:
-        result = from_numpy(elements)
-    if dtype.np is not elements.dtype or result.layout.dtype is not dtype:
+    result = borrowed(elements)
+    if result.layout.dtype is not dtype:
         result = result.view(dtype)  # bfloat16, which NumPy has not
     return result.requires_grad_() if requires_grad else result
 

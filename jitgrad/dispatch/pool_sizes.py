@@ -149,14 +149,6 @@ def adaptive_bounds(size: int, windows: int) -> tuple[np.ndarray, np.ndarray]:
     return k * size // max(windows, 1), -(-(k + 1) * size // max(windows, 1))
 
 
-def check_adaptive(name: str, of: Layout, rank: int, sizes: Sizes) -> None:
-    """RuntimeError for an input of another rank, or without elements."""
-    if of.ndim not in (rank + 1, rank + 2):
-        raise RuntimeError(
-            f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got: {list(of.shape)}"
-        )
-
-
 def check_nonempty(name: str, shape: Shape, first: int) -> None:
     """RuntimeError if a dimension from ``first`` on is empty."""
     for d, n in enumerate(shape):

@@ -19,6 +19,7 @@ import pickle
 import platform
 import tempfile
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ from .. import config
 from . import sources
 
 POINTER_SIZED = types.intp
+_object_code = attrgetter("library")
 
 
 class Compiled(NamedTuple):
@@ -146,7 +148,7 @@ def _load(
                 _write(path, result)
         if callback:
             symbol = result.fndesc.llvm_cfunc_wrapper_name
-            return Compiled(None, result.library.get_pointer_to_function(symbol), result)
+            return Compiled(None, _object_code(result).get_pointer_to_function(symbol), result)
         return Compiled(result.entry_point, 0, result)
 
 

@@ -28,7 +28,7 @@ def fingerprint(source: str) -> bytes:
         files |= _reached(module, names)
     digest = hashlib.sha256()
     for file in sorted(files):
-        digest.update(file.encode() + _content(file).encode())
+        digest.update(_digest(file))
     return digest.digest()
 
 
@@ -56,7 +56,7 @@ def _reached(module: str, names: tuple[str, ...]) -> frozenset[str]:
     if (_HERE / path).is_dir():
         passed = list(_imports(_content(f"{path}/__init__.py".lstrip("/")), module))
         for name in names:
-            if f"{module}.{name}" != module and _exists(path, name):
+            if _exists(path, name):
                 found |= _reached(f"{module}.{name}", ())
             for origin, exported in passed:
                 if name in exported:
@@ -73,6 +73,11 @@ def _reached(module: str, names: tuple[str, ...]) -> frozenset[str]:
 
 def _exists(path: str, name: str) -> bool:
     return (_HERE / path / f"{name}.py").is_file() or (_HERE / path / name).is_dir()
+
+
+@functools.cache
+def _digest(file: str) -> bytes:
+    return hashlib.sha256(f"{file}\n{_content(file)}".encode()).digest()
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from ..autograd.grad_mode import no_grad
 from ..dispatch.convert import to as convert_tensor
 from ..dispatch.lists import zero_
 from ..dtypes import dtype
-from ..memory_format import channels_last, channels_last_3d, format_argument, preserve_format
+from ..memory_format import RANKS, format_argument, preserve_format
 from ..tensor import CPU, Tensor, device
 from ._calling import Calling
 from ._state import StateDict
@@ -297,10 +297,9 @@ class Module(Calling, StateDict, Traversal):
                 where = argument
         if where is not None:
             device(where)
-        ranks = {channels_last: 4, channels_last_3d: 5}
-        if format in ranks:
+        if format in RANKS:
             self._apply(
-                lambda t: t.contiguous(memory_format=format) if t.ndim == ranks[format] else t
+                lambda t: t.contiguous(memory_format=format) if t.ndim == RANKS[format] else t
             )
         if d is None:
             return self

@@ -13,6 +13,15 @@ from ..tensor import Tensor
 from .optimizer import Optimizer, new_scalar, number
 
 
+def opening(decays: bool, decoupled: bool = False) -> list[str]:
+    """How rules begin: the gradient's sign, and weight decay as part of it or (``decoupled``) of
+    the parameter, which ``kept`` then says how much of is kept."""
+    steps = ["grad = sign * grad"]
+    if decays:
+        steps.append("param = param * kept" if decoupled else "grad = grad + weight_decay * param")
+    return steps
+
+
 class RuleOptimizer(Optimizer):
     """A base for optimizers: subclasses say what a parameter's state is when it begins, which rule
     a group follows and with which numbers."""

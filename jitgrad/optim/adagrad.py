@@ -8,16 +8,14 @@ from typing import Any
 
 from ..dispatch.rules import Rule
 from ..tensor import Tensor
-from ._stepping import RuleOptimizer
+from ._stepping import RuleOptimizer, opening
 from .optimizer import at_least_0, check_implementation, check_lr, filled_like, new_scalar, sign_of
 
 
 @functools.cache
 def _rule(decays: bool) -> Rule:
-    steps = ["grad = sign * grad"]
-    if decays:
-        steps.append("grad = grad + weight_decay * param")
-    steps += [
+    steps = [
+        *opening(decays),
         "sum = sum + grad * grad",
         "param = param - step_size * (grad / (sqrt(sum) + eps))",
     ]

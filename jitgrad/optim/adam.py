@@ -9,7 +9,7 @@ from typing import Any
 from ..dispatch.creation import zeros_like
 from ..dispatch.rules import Rule
 from ..tensor import Tensor
-from ._stepping import RuleOptimizer
+from ._stepping import RuleOptimizer, opening
 from .optimizer import (
     at_least_0,
     check_betas,
@@ -23,11 +23,7 @@ from .optimizer import (
 
 @functools.cache
 def _rule(decays: bool, decoupled: bool, amsgrad: bool) -> Rule:
-    steps = ["grad = sign * grad"]
-    if decays and decoupled:
-        steps.append("param = param * kept")
-    elif decays:
-        steps.append("grad = grad + weight_decay * param")
+    steps = opening(decays, decoupled)
     steps.append("exp_avg = exp_avg + rest1 * (grad - exp_avg)")
     steps.append("exp_avg_sq = exp_avg_sq * beta2 + rest2 * grad * grad")
     second = "exp_avg_sq"

@@ -9,16 +9,14 @@ from typing import Any
 from ..dispatch.creation import zeros_like
 from ..dispatch.rules import Rule
 from ..tensor import Tensor
-from ._stepping import RuleOptimizer
+from ._stepping import RuleOptimizer, opening
 from .optimizer import at_least_0, check_lr, new_scalar, number, sign_of
 
 
 @functools.cache
 def _rule(decays: bool) -> Rule:
-    steps = ["grad = sign * grad"]
-    if decays:
-        steps.append("grad = grad + weight_decay * param")
-    steps += [
+    steps = [
+        *opening(decays),
         "param = param * kept - eta * grad",
         "ax = ax + mu * (param - ax)",
     ]

@@ -9,18 +9,14 @@ from typing import Any
 from ..dispatch.creation import zeros_like
 from ..dispatch.rules import Rule
 from ..tensor import Tensor
-from ._stepping import RuleOptimizer
+from ._stepping import RuleOptimizer, opening
 from .optimizer import at_least_0, check_betas, check_lr, new_scalar, sign_of
 
 
 @functools.cache
 def _rule(decays: bool, decoupled: bool) -> Rule:
-    steps = ["grad = sign * grad"]
-    if decays and decoupled:
-        steps.append("param = param * kept")
-    elif decays:
-        steps.append("grad = grad + weight_decay * param")
-    steps += [
+    steps = [
+        *opening(decays, decoupled),
         "exp_avg = exp_avg + rest1 * (grad - exp_avg)",
         "exp_avg_sq = exp_avg_sq * beta2 + rest2 * grad * grad",
         "scale = adapted / (sqrt(exp_avg_sq) + eps) + plain",

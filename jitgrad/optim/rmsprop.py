@@ -9,15 +9,13 @@ from typing import Any
 from ..dispatch.creation import zeros_like
 from ..dispatch.rules import Rule
 from ..tensor import Tensor
-from ._stepping import RuleOptimizer
+from ._stepping import RuleOptimizer, opening
 from .optimizer import at_least_0, check_lr, new_scalar, sign_of
 
 
 @functools.cache
 def _rule(decays: bool, momentum: bool, centered: bool) -> Rule:
-    steps = ["grad = sign * grad"]
-    if decays:
-        steps.append("grad = grad + weight_decay * param")
+    steps = opening(decays)
     steps.append("square_avg = square_avg * alpha + rest * grad * grad")
     variance = "square_avg"
     names = "param grad square_avg"

@@ -9,15 +9,13 @@ from typing import Any
 from ..dispatch.creation import zeros_like
 from ..dispatch.rules import Rule
 from ..tensor import Tensor
-from ._stepping import RuleOptimizer
+from ._stepping import RuleOptimizer, opening
 from .optimizer import at_least_0, check_implementation, check_lr, sign_of
 
 
 @functools.cache
 def _rule(decays: bool, momentum: bool, nesterov: bool) -> Rule:
-    steps = ["grad = sign * grad"]
-    if decays:
-        steps.append("grad = grad + weight_decay * param")
+    steps = opening(decays)
     if momentum:
         steps.append("momentum_buffer = momentum * momentum_buffer + rate * grad")
         steps.append(f"grad = {'grad + momentum * ' if nesterov else ''}momentum_buffer")

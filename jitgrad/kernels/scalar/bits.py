@@ -42,10 +42,6 @@ def _integer_of(kind):
     return types.int32 if kind == types.float32 else types.int64
 
 
-def _width(kind):
-    return 1 if isinstance(kind, types.Boolean) else kind.bitwidth
-
-
 def _declare(builder, name, kinds):
     signature = ir.FunctionType(kinds[0], kinds)
     return builder.module.declare_intrinsic(name, kinds[:1], signature)

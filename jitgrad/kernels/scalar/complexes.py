@@ -70,19 +70,6 @@ def _where(condition, x, y):
     return choose
 
 
-def masked_fill(x, mask, value):
-    """value where the mask is true, else x."""
-    return value if mask else x
-
-
-@overload(masked_fill, jit_options=OPTIONS)
-def _masked_fill(x, mask, value):
-    def choose(x, mask, value):
-        return value if mask else x
-
-    return choose
-
-
 def divide(x, y):
     """x / y: in float64 for complex64; with a scaled divisor for complex128."""
     return x / y
